@@ -253,7 +253,7 @@ static int list_rows(const struct gm_ctl *ctl, const uint32_t *rows, uint32_t n,
 int gm_ctl_devices(struct gm_ctl *ctl)
 {
 	struct gm_ctl_list list = { .items = NULL };
-	char name[GM_NODEFILE_NAME];
+	char name[GPUMAP_NAME_MAX + 1];
 	int ret;
 
 	if (GM_TEXT(ctl, NODE) != NULL) {

@@ -22,9 +22,9 @@
 struct gm_ctl_node {
 	char name[GPUMAP_NAME_MAX + 1]; /* name in a node file, or empty */
 	uint32_t n;
-	struct gm_plan_device devices[GM_PLAN_ROWS];
-	char names[GM_PLAN_ROWS][GPUMAP_NAME_MAX + 1]; /* by row */
-	uint32_t drained[GM_PLAN_ROWS];                /* the request's */
+	struct gm_plan_device devices[GPUMAP_ROWS_MAX];
+	char names[GPUMAP_ROWS_MAX][GPUMAP_NAME_MAX + 1]; /* by row */
+	uint32_t drained[GPUMAP_ROWS_MAX];                /* the request's */
 };
 
 struct gm_ctl_planning {

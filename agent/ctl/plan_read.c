@@ -368,9 +368,6 @@ static struct gm_kv_shape shape_of(const struct gm_weights_config *config)
 
 /* ---- rows ---------------------------------------------------------------- */
 
-_Static_assert(GM_PLAN_ROWS >= GPUMAP_ROWS_MAX, "a plan takes all rows");
-_Static_assert(GM_NODEFILE_NAME == GPUMAP_NAME_MAX + 1, "names are copied");
-
 static int rows_of_file(const char *path, struct gm_ctl_node *ret_node)
 {
 	struct gm_plan_error error = { .code = 0 };

@@ -66,11 +66,11 @@ struct reader {
 /* ---- values ------------------------------------------------------------ */
 
 /* A name goes to logs and tables: one printable line. */
-static bool copy_name(const char *text, char ret_name[GM_NODEFILE_NAME])
+static bool copy_name(const char *text, char ret_name[GPUMAP_NAME_MAX + 1])
 {
 	size_t n = strlen(text);
 
-	if (n == 0 || n >= GM_NODEFILE_NAME)
+	if (n == 0 || n > GPUMAP_NAME_MAX)
 		return false;
 	/* Controls, also those that UTF-8 has in two bytes. */
 	for (size_t i = 0; i < n; i++)
@@ -122,7 +122,7 @@ static bool set_kind(struct entry *entry, const char *text)
 
 static bool set_count(struct entry *entry, const char *text)
 {
-	return read_number(text, 1, GM_NODEFILE_ROWS, &entry->count);
+	return read_number(text, 1, GPUMAP_ROWS_MAX, &entry->count);
 }
 
 static bool set_memory(struct entry *entry, const char *text)
@@ -365,12 +365,12 @@ static int add_rows(struct reader *rd, struct entry *entry)
 	if (r)
 		return r;
 
-	if (entry->count > GM_NODEFILE_ROWS - node->n_rows)
+	if (entry->count > GPUMAP_ROWS_MAX - node->n_rows)
 		return gm_error_set(rd->yaml.err, -E2BIG,
 				    "leave rows out: no device table has more",
 				    "%s%zu: more than %d rows in all",
 				    rd->yaml.place, entry->line,
-				    GM_NODEFILE_ROWS);
+				    GPUMAP_ROWS_MAX);
 	for (uint64_t i = 0; i < entry->count; i++)
 		node->rows[node->n_rows++] = entry->row;
 	return 0;
@@ -474,7 +474,7 @@ static int parse(const char *text, size_t n, const char *place,
 
 	if (r)
 		return r;
-	rd.node.rows = calloc(GM_NODEFILE_ROWS, sizeof(*rd.node.rows));
+	rd.node.rows = calloc(GPUMAP_ROWS_MAX, sizeof(*rd.node.rows));
 	r = rd.node.rows ? read_document(&rd) : gm_error_no_memory(ret_err);
 	gm_yaml_close(&rd.yaml);
 	if (r)
@@ -514,10 +514,8 @@ int gm_nodefile_read(const char *path, struct gm_nodefile *ret_node,
 	return r;
 }
 
-_Static_assert(GM_PLAN_ROWS >= GM_NODEFILE_ROWS, "a plan takes all rows");
-
 void gm_nodefile_devices(const struct gm_nodefile *node,
-			 struct gm_plan_device ret_devices[GM_NODEFILE_ROWS])
+			 struct gm_plan_device ret_devices[GPUMAP_ROWS_MAX])
 {
 	for (uint32_t i = 0; i < node->n_rows; i++) {
 		const struct gm_nodefile_row *row = &node->rows[i];

@@ -44,12 +44,10 @@
 #include "lib/model/plan/plan.h"
 
 #define GM_NODEFILE_BYTES (1u << 20) /* most bytes of a file */
-#define GM_NODEFILE_ROWS  GPUMAP_ROWS_MAX
-#define GM_NODEFILE_NAME  (GPUMAP_NAME_MAX + 1) /* with its NUL */
-#define GM_NODEFILE_MIG   32                    /* likewise */
+#define GM_NODEFILE_MIG   32         /* likewise */
 
 struct gm_nodefile_row {
-	char name[GM_NODEFILE_NAME];
+	char name[GPUMAP_NAME_MAX + 1];
 	uint32_t kind; /* enum gpumap_device_kind */
 	uint64_t total_bytes;
 	uint64_t free_bytes; /* at most total_bytes */
@@ -66,8 +64,8 @@ struct gm_nodefile_row {
 };
 
 struct gm_nodefile {
-	char name[GM_NODEFILE_NAME]; /* "" where it has none */
-	uint32_t n_rows;             /* at least one */
+	char name[GPUMAP_NAME_MAX + 1]; /* "" where it has none */
+	uint32_t n_rows;                /* at least one */
 	/* as in the file, identical ones repeated */
 	struct gm_nodefile_row *rows;
 };
@@ -99,7 +97,7 @@ int gm_nodefile_read(const char *path, struct gm_nodefile *ret_node,
 
 /* Make the rows' devices, numbered, as many as there are. */
 void gm_nodefile_devices(const struct gm_nodefile *node,
-			 struct gm_plan_device ret_devices[GM_NODEFILE_ROWS]);
+			 struct gm_plan_device ret_devices[GPUMAP_ROWS_MAX]);
 
 /* Free the result of either.  NULL is allowed. */
 void gm_nodefile_free(struct gm_nodefile *node);

@@ -11,6 +11,7 @@
 #include "lib/model/plan/checked.h"
 #include "lib/model/plan/dtype.h"
 #include "lib/model/plan/place.h"
+#include "shm/layout.h"
 #include "tests/answers/answers.h"
 
 #define MOST_OF_FILL 4096u /* devices */
@@ -31,7 +32,7 @@ static void read_layers(struct gm_fields *f, struct auto_request *a)
 	const json_t *list = gm_json_field_list(f, "layer_sizes");
 	uint64_t n = gm_json_field_number(f, "num_layers"), at = 0;
 
-	if (n > GM_PLACE_LAYERS)
+	if (n > GM_LAYERS_MAX)
 		gm_json_field_refuse(f, "num_layers", "is more than 65536");
 	if (f->r)
 		return;

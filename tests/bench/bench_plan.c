@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "lib/model/plan/plan.h"
+#include "tests/answers/answers.h"
 #include "tests/bench/measure/series.h"
 #include "tests/bench/measure/ticks.h"
-#include "tests/answers/answers.h"
 #include "tests/support/layer_caches.h"
 
 #define GIB    (UINT64_C(1) << 30)
@@ -26,7 +26,7 @@
 
 static uint64_t layers[200];
 static struct gpumap_layer_cache cache;
-static struct gm_plan_device devices[GM_PLAN_ROWS];
+static struct gm_plan_device devices[GPUMAP_ROWS_MAX];
 
 static struct gm_plan_request request(uint32_t n_layers, uint32_t n_rows,
 				      uint32_t strategy)
@@ -105,7 +105,7 @@ static void plans(void)
 		measure(names[i], &q, 100, 0, 1000);
 	}
 	for (int i = 0; i < 3; i++) {
-		q = request(200, GM_PLAN_ROWS, (uint32_t)i + 1);
+		q = request(200, GPUMAP_ROWS_MAX, (uint32_t)i + 1);
 		measure(large[i], &q, 1, 0, 5000);
 	}
 	q = request(80, 4, GPUMAP_STRATEGY_BALANCE);

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_error(r, &err);
 		return 0;
 	}
-	MUST(node.n_rows > 0 && node.n_rows <= GM_NODEFILE_ROWS);
+	MUST(node.n_rows > 0 && node.n_rows <= GPUMAP_ROWS_MAX);
 	for (uint32_t i = 0; i < node.n_rows; i++)
 		check_row(&node.rows[i]);
 	gm_nodefile_free(&node);

@@ -242,7 +242,7 @@ static int check_ranks(const struct gm_run *run)
 {
 	const struct gm_plan_request *q = &run->ask.planning->q;
 	struct gm_plan_error error = { .code = 0 };
-	uint32_t ranks[GM_PLAN_ROWS], n = gm_plan_ranks(q, ranks);
+	uint32_t ranks[GPUMAP_ROWS_MAX], n = gm_plan_ranks(q, ranks);
 
 	if (run->engine != GPUMAP_ENGINE_VLLM &&
 	    run->engine != GPUMAP_ENGINE_SGLANG)

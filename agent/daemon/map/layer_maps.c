@@ -20,8 +20,6 @@
 #define TEXT_ROOM   160
 #define REMEDY_ROOM (GM_WHY_BYTES - TEXT_ROOM - 3)
 
-_Static_assert(GM_PLACE_LAYERS <= GM_LAYERS_MAX, "a map has all layers");
-
 int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
 		    const struct gm_plan_error *error)
 {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/model/plan/checked.h"
+#include "shm/layout.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -365,11 +366,11 @@ struct solver {
 	const uint64_t *sum; /* the task's */
 	const uint64_t *kv;
 	uint64_t first; /* bytes on the first row in use alone */
-	bool is_usable[GM_AUTO_ROWS];
-	uint64_t room[GM_AUTO_ROWS]; /* for layers and what they keep */
-	uint64_t most[GM_AUTO_ROWS]; /* bytes of layers within the bound */
+	bool is_usable[GPUMAP_ROWS_MAX];
+	uint64_t room[GPUMAP_ROWS_MAX]; /* for layers and what they keep */
+	uint64_t most[GPUMAP_ROWS_MAX]; /* bytes of layers within the bound */
 	/* [r][k]: where what k rows from r on hold begins */
-	uint32_t (*least)[GM_AUTO_ROWS + 1];
+	uint32_t (*least)[GPUMAP_ROWS_MAX + 1];
 };
 
 /* A limit of what the layers before one take. */
@@ -678,12 +679,8 @@ static int check_layers(const struct task *t, uint64_t weights)
 
 	if (q->n_layers == 0)
 		return gm_error_no_layers(t->err);
-	if (q->n_layers > GM_PLACE_LAYERS)
-		return gm_error_set(t->err, -E2BIG,
-				    "check the numbers of layers",
-				    "More than the %u layers that a map may "
-				    "have",
-				    GM_PLACE_LAYERS);
+	if (q->n_layers > GM_LAYERS_MAX)
+		return gm_error_many_layers(t->err);
 	weights = gm_checked_add(&over, weights, t->kv[q->n_layers]);
 	weights = gm_checked_add(&over, weights, q->tied_bytes);
 	gm_checked_add(&over, weights, act_of(t, true));
@@ -755,10 +752,10 @@ static int balance(struct task *t)
 	bool over = false;
 	int r;
 
-	if (q->n_rows > GM_AUTO_ROWS)
+	if (q->n_rows > GPUMAP_ROWS_MAX)
 		return gm_error_set(t->err, -E2BIG, "leave some out",
 				    "%" PRIu32 " rows, at most %u are allowed",
-				    q->n_rows, GM_AUTO_ROWS);
+				    q->n_rows, GPUMAP_ROWS_MAX);
 	r = measure_act(t);
 	if (r)
 		return r;

@@ -40,8 +40,6 @@
 #include "lib/model/plan/error.h"
 #include "lib/model/plan/place.h"
 
-#define GM_AUTO_ROWS 256u /* most rows of balance and fewest */
-
 /* Returns 0, -EINVAL. */
 int gm_auto_strategy_parse(const char *name, uint32_t *ret_strategy,
 			   struct gm_plan_error *ret_err);

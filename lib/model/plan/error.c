@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shm/layout.h"
+
 /* A tensor's name may hold a newline; a log line may not. */
 static void make_printable(char *s)
 {
@@ -60,4 +62,11 @@ int gm_error_no_layers(struct gm_plan_error *err)
 	return gm_error_set(err, -EINVAL,
 			    "give a model with at least one layer",
 			    "The model has no layers");
+}
+
+int gm_error_many_layers(struct gm_plan_error *err)
+{
+	return gm_error_set(err, -E2BIG, "check the numbers of layers",
+			    "More than the %u layers that a map may have",
+			    GM_LAYERS_MAX);
 }

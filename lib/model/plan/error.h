@@ -42,4 +42,7 @@ int gm_error_no_memory(struct gm_plan_error *err);
 /* Describe a model without layers.  Returns -EINVAL. */
 int gm_error_no_layers(struct gm_plan_error *err);
 
+/* Describe one with more than GM_LAYERS_MAX.  Returns -E2BIG. */
+int gm_error_many_layers(struct gm_plan_error *err);
+
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "lib/model/plan/checked.h"
+#include "shm/layout.h"
 
 #define RESERVE_FRACTION 0.02
 #define RESERVE_LEAST    (UINT64_C(512) << 20)
@@ -188,13 +189,6 @@ static int place_by_topology(const struct gm_place_request *q,
 	return r;
 }
 
-static int too_many(struct gm_plan_error *err)
-{
-	return gm_error_set(err, -E2BIG, "check the numbers of layers",
-			    "More than the %u layers that a map may have",
-			    GM_PLACE_LAYERS);
-}
-
 /* The layers of a model whose number only the map gives, and the host's. */
 static int count_unknown(const struct gm_place_request *q, uint64_t *ret_layers,
 			 uint64_t *ret_host, struct gm_plan_error *err)
@@ -205,8 +199,8 @@ static int count_unknown(const struct gm_place_request *q, uint64_t *ret_layers,
 
 	if (r)
 		return r;
-	if (placed > GM_PLACE_LAYERS || host > GM_PLACE_LAYERS - placed)
-		return too_many(err);
+	if (placed > GM_LAYERS_MAX || host > GM_LAYERS_MAX - placed)
+		return gm_error_many_layers(err);
 	if (placed + host == 0)
 		return gm_error_set(err, -EINVAL,
 				    "name the model, or place its layers",
@@ -228,8 +222,8 @@ static int place_by_map(const struct gm_place_request *q, struct gm_place *p,
 
 	if (!q->by_ordinal && q->n_layers == GM_LAYERS_UNKNOWN)
 		r = count_unknown(q, &p->n_layers, &host, err);
-	else if (!q->by_ordinal && q->n_layers > GM_PLACE_LAYERS)
-		r = too_many(err);
+	else if (!q->by_ordinal && q->n_layers > GM_LAYERS_MAX)
+		r = gm_error_many_layers(err);
 	else
 		r = gm_spec_share(map, q->n_layers, q->host_layers, &host, err);
 	if (r == 0)

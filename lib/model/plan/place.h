@@ -31,7 +31,6 @@
 #include "lib/model/plan/spec.h"
 #include "lib/model/plan/topology.h"
 
-#define GM_PLACE_LAYERS   65536u     /* most layers of one model */
 #define GM_LAYERS_UNKNOWN UINT64_MAX /* as many as the spec places */
 #define GM_ROW_FIRST      UINT32_MAX /* the row of layer 0 */
 
@@ -75,7 +74,7 @@ struct gm_place_run {
 };
 
 struct gm_place {
-	uint64_t n_layers; /* at least 1; with a map of rows GM_PLACE_LAYERS at
+	uint64_t n_layers; /* at least 1; with a map of rows GM_LAYERS_MAX at
 			    * most */
 	uint32_t base_row;
 	struct gm_place_run *runs; /* all layers once, neighbours differ */
@@ -91,7 +90,7 @@ struct gm_place {
  *		-EINVAL	numbers that do not fit the model, an automatic map, a
  *			quantisation that a device cannot compute with
  *		-ENODEV	a device that does not exist, or no host for the rest
- *		-E2BIG	more than GM_PLACE_LAYERS layers on rows
+ *		-E2BIG	more than GM_LAYERS_MAX layers on rows
  *		-ENOMEM
  * Threads	any
  */

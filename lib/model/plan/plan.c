@@ -16,9 +16,8 @@
 #include "lib/model/plan/size_text.h"
 #include "lib/model/plan/spec.h"
 #include "shm/device_kinds.h"
+#include "shm/layout.h"
 #include "shm/score.h"
-
-_Static_assert(GM_PLAN_ROWS <= GM_AUTO_ROWS, "a strategy takes all of them");
 
 uint64_t gm_plan_speed(bool is_host, uint32_t units, uint64_t free_bytes,
 		       uint32_t cc_major)
@@ -59,7 +58,7 @@ int gm_plan_choose(struct gm_plan_request *q, struct gm_plan_device *devices,
 		   uint32_t n, uint32_t *drained, bool takes_dummies,
 		   uint32_t *ret_row)
 {
-	struct gm_plan_device usable[GM_PLAN_ROWS];
+	struct gm_plan_device usable[GPUMAP_ROWS_MAX];
 	uint32_t n_usable = 0, n_dummies = 0;
 
 	gm_plan_number(devices, n);
@@ -168,7 +167,7 @@ static bool is_left_out(const struct gm_plan_draft *d,
 /* Rows in the order given, hosts after all others; if a row is integrated the
  * hosts are left out, since its memory is theirs. */
 static uint32_t order_rows(const struct gm_plan_draft *d,
-			   struct gm_plan_device rows[GM_PLAN_ROWS],
+			   struct gm_plan_device rows[GPUMAP_ROWS_MAX],
 			   uint32_t *ret_n_devices)
 {
 	const struct gm_plan_request *q = d->q;
@@ -192,7 +191,7 @@ static uint32_t order_rows(const struct gm_plan_draft *d,
 }
 
 static void ask_strategy(const struct gm_plan_draft *d,
-			 struct gm_plan_device rows[GM_PLAN_ROWS],
+			 struct gm_plan_device rows[GPUMAP_ROWS_MAX],
 			 struct gm_auto_request *ret)
 {
 	const struct gm_plan_request *q = d->q;
@@ -220,7 +219,7 @@ static void ask_strategy(const struct gm_plan_draft *d,
 /* Choose rows for the layers, with the plan's dtype. */
 static int run_strategy(struct gm_plan_draft *d)
 {
-	struct gm_plan_device rows[GM_PLAN_ROWS];
+	struct gm_plan_device rows[GPUMAP_ROWS_MAX];
 	struct gm_auto_request ask;
 	struct gm_auto made;
 	uint32_t layer = 0;
@@ -289,7 +288,7 @@ static int settle(struct gm_plan_draft *d)
  * final. */
 static bool only_fits(const struct gm_plan_draft *d, int *ret)
 {
-	struct gm_plan_device rows[GM_PLAN_ROWS];
+	struct gm_plan_device rows[GPUMAP_ROWS_MAX];
 	uint32_t bytes = gm_dtype_bytes(d->plan.compute_dtype);
 	struct gm_auto_request ask;
 
@@ -577,7 +576,7 @@ static int warn_of_ranks(struct gm_plan_draft *d)
 static int print_spec(struct gm_plan_draft *d)
 {
 	struct gm_plan *plan = &d->plan;
-	struct gm_spec_entry entries[GM_PLAN_ROWS];
+	struct gm_spec_entry entries[GPUMAP_ROWS_MAX];
 	struct gm_spec spec = { .entries = entries };
 
 	for (uint32_t i = 0; i < plan->n_layers; i++) {
@@ -604,15 +603,12 @@ static int check(const struct gm_plan_request *q, struct gm_plan_error *err)
 		return gm_error_set(err, -ENODEV,
 				    "look at gpumapctl devices for the reason",
 				    "There are no rows to plan on");
-	if (q->n_devices > GM_PLAN_ROWS)
+	if (q->n_devices > GPUMAP_ROWS_MAX)
 		return gm_error_set(err, -E2BIG, "leave some out",
 				    "%" PRIu32 " rows, at most %u are allowed",
-				    q->n_devices, GM_PLAN_ROWS);
-	if (q->ask.n_layers > GM_PLACE_LAYERS)
-		return gm_error_set(err, -E2BIG, "check the numbers of layers",
-				    "More than the %u layers that a map may "
-				    "have",
-				    GM_PLACE_LAYERS);
+				    q->n_devices, GPUMAP_ROWS_MAX);
+	if (q->ask.n_layers > GM_LAYERS_MAX)
+		return gm_error_many_layers(err);
 	if (q->ask.paged != GPUMAP_PAGED_NONE &&
 	    !gm_rule_of(q->ask.engine)->has_pool)
 		return gm_error_set(err, -EINVAL,

@@ -47,7 +47,6 @@
 #include "lib/model/plan/isq.h"
 #include "lib/model/plan/place.h"
 
-#define GM_PLAN_ROWS       256u
 #define GM_PLAN_SEQ_LEN    4096u /* unless given */
 #define GM_PLAN_BATCH_SIZE 1u
 
@@ -168,7 +167,7 @@ int gm_plan_choose(struct gm_plan_request *request,
 /* List the devices that are ranks, by their indices in the request.  Returns
  * how many. */
 uint32_t gm_plan_ranks(const struct gm_plan_request *request,
-		       uint32_t ret_ranks[GM_PLAN_ROWS]);
+		       uint32_t ret_ranks[GPUMAP_ROWS_MAX]);
 
 /* Is the row one of those that were left out as drained? */
 bool gm_plan_is_drained(const struct gm_plan_request *request, uint32_t row);

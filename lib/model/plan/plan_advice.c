@@ -107,17 +107,17 @@ static uint32_t next_row(const struct gm_plan_request *q)
 }
 
 /* Find the least number of further rows like the largest with which @q fits.
- * @devices have room for GM_PLAN_ROWS. */
+ * @devices have room for GPUMAP_ROWS_MAX. */
 static void find_rows(struct gm_plan_request *q, struct gm_plan_device *devices,
 		      struct gm_plan_advice *ret)
 {
 	const struct gm_plan_device *model = largest_device(q);
 	uint32_t n = q->n_devices, row = next_row(q);
-	uint32_t low = 1, high = GM_PLAN_ROWS - n;
+	uint32_t low = 1, high = GPUMAP_ROWS_MAX - n;
 
 	if (!model || high == 0 || q->ask.setting != GPUMAP_SETTING_AUTO)
 		return;
-	for (uint32_t i = n; i < GM_PLAN_ROWS; i++) {
+	for (uint32_t i = n; i < GPUMAP_ROWS_MAX; i++) {
 		devices[i] = *model;
 		devices[i].row = row++;
 		devices[i].avail = model->total; /* nothing uses it yet */
@@ -169,7 +169,8 @@ int gm_plan_advise(const struct gm_plan_request *request,
 	struct gm_plan_advice advice = { .missing_row = GM_ROW_FIRST,
 					 .isq = GM_ISQ_N };
 	struct gm_plan_request q = *request;
-	struct gm_plan_device *devices = calloc(GM_PLAN_ROWS, sizeof(*devices));
+	struct gm_plan_device *devices =
+		calloc(GPUMAP_ROWS_MAX, sizeof(*devices));
 	uint64_t *layers = calloc((size_t)q.ask.n_layers + 1, sizeof(*layers));
 	int r = 0;
 

@@ -28,12 +28,13 @@ struct gm_plan_draft {
 	uint64_t *kv_sums;             /* [i]: bytes of the layers before i */
 	/* only whether it fits: there may be no rows at the end */
 	bool only_asks;
-	bool is_auto;                 /* the strategy chooses the rows */
-	bool is_narrow;               /* without rows that need a wider type */
-	uint32_t ranks[GM_PLAN_ROWS]; /* nccl: indices of devices, base first */
-	uint32_t n_ranks;             /* 0 with any other setting */
-	uint64_t layer_bytes;         /* of all layers */
-	uint64_t act_elems;           /* largest activation */
+	bool is_auto;   /* the strategy chooses the rows */
+	bool is_narrow; /* without rows that need a wider type */
+	uint32_t ranks
+		[GPUMAP_ROWS_MAX]; /* nccl: indices of devices, base first */
+	uint32_t n_ranks;          /* 0 with any other setting */
+	uint64_t layer_bytes;      /* of all layers */
+	uint64_t act_elems;        /* largest activation */
 	struct gm_plan plan;
 	struct gm_plan_error *err;
 };

@@ -137,7 +137,7 @@ static int place_by_topology(struct gm_plan_draft *d)
 /* ---- ranks --------------------------------------------------------------- */
 
 uint32_t gm_plan_ranks(const struct gm_plan_request *q,
-		       uint32_t ranks[GM_PLAN_ROWS])
+		       uint32_t ranks[GPUMAP_ROWS_MAX])
 {
 	uint32_t n = 0;
 
@@ -154,11 +154,11 @@ uint32_t gm_plan_ranks(const struct gm_plan_request *q,
 static int place_on_ranks(struct gm_plan_draft *d)
 {
 	const struct gm_plan_request *q = d->q;
-	uint32_t ranks[GM_PLAN_ROWS], n = gm_plan_ranks(q, ranks);
-	struct gm_spec_entry entries[GM_PLAN_ROWS];
+	uint32_t ranks[GPUMAP_ROWS_MAX], n = gm_plan_ranks(q, ranks);
+	struct gm_spec_entry entries[GPUMAP_ROWS_MAX];
 	const struct gm_spec spec = { .n_entries = n, .entries = entries };
 	struct gm_place_request p = ask(d);
-	uint64_t counts[GM_PLAN_ROWS];
+	uint64_t counts[GPUMAP_ROWS_MAX];
 	int r = choose_base(d, &p);
 
 	if (r == 0)

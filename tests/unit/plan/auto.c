@@ -337,7 +337,7 @@ static void each_case_has_its_map(void)
 
 static void too_many_are_refused(void)
 {
-	struct gm_plan_device rows[GM_AUTO_ROWS + 1] = { { .avail = 1 } };
+	struct gm_plan_device rows[GPUMAP_ROWS_MAX + 1] = { { .avail = 1 } };
 	uint64_t *layers = calloc(65537, sizeof(*layers));
 	struct gm_auto_request q = { .strategy = GPUMAP_STRATEGY_BALANCE,
 				     .rows = rows,
@@ -349,7 +349,7 @@ static void too_many_are_refused(void)
 
 	EQ(gm_auto_make(&q, &plan, &err), -E2BIG);
 	STR(err.text, "More than the 65536 layers that a map may have");
-	q.n_rows = GM_AUTO_ROWS + 1;
+	q.n_rows = GPUMAP_ROWS_MAX + 1;
 	EQ(gm_auto_make(&q, &plan, &err), -E2BIG);
 	STR(err.text, "257 rows, at most 256 are allowed");
 	free(layers);

@@ -707,7 +707,7 @@ static int wrong_advice(struct scene *s, const struct gm_plan_advice *a)
  * what there is. */
 static int wrong_rows(struct scene *s, const struct gm_plan_advice *a)
 {
-	struct gm_plan_device devices[GM_PLAN_ROWS], *like = s->devices;
+	struct gm_plan_device devices[GPUMAP_ROWS_MAX], *like = s->devices;
 	struct gm_plan_request q = s->q;
 	struct gm_plan plan;
 	int wrong = 0;

@@ -21,7 +21,7 @@
 
 struct scene {
 	struct gm_weights_sizes model;
-	struct gm_plan_device devices[GM_PLAN_ROWS];
+	struct gm_plan_device devices[GPUMAP_ROWS_MAX];
 	struct gm_plan_request q;
 };
 

@@ -471,7 +471,7 @@ static int take_devices(struct gm_ctl_nodes_job *job,
 			const struct gm_ctl_cluster_node *node,
 			struct gm_cluster_plan_node *ret)
 {
-	struct gm_cluster_plan_device *devices =
+	struct gm_plan_device *devices =
 		calloc((size_t)node->info.n_devices + 1, sizeof(*devices));
 	uint32_t n = 0;
 
@@ -487,7 +487,7 @@ static int take_devices(struct gm_ctl_nodes_job *job,
 			leave_out(job, node, d->row, why);
 			continue;
 		}
-		devices[n++] = (struct gm_cluster_plan_device){
+		devices[n++] = (struct gm_plan_device){
 			.row = d->row,
 			.links = d->links,
 			.is_host = (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,

@@ -53,7 +53,7 @@ static int no_memory(const struct search *s)
 	return gm_error_no_memory(s->err);
 }
 
-static uint64_t room_of(const struct gm_cluster_plan_device *device)
+static uint64_t room_of(const struct gm_plan_device *device)
 {
 	return gm_place_capacity(device->avail, device->is_host);
 }
@@ -628,8 +628,8 @@ static int does_not_fit(const struct search *s)
 
 /* A device that is chosen for a stage: the one with most links, then the
  * fullest that has room, then that of the lowest row. */
-static bool is_better(const struct gm_cluster_plan_device *a,
-		      const struct gm_cluster_plan_device *b)
+static bool is_better(const struct gm_plan_device *a,
+		      const struct gm_plan_device *b)
 {
 	if (a->links != b->links)
 		return a->links > b->links;
@@ -650,7 +650,7 @@ static uint32_t choose_device(const struct gm_cluster_plan_node *node,
 }
 
 static void charge(const struct form *f, const struct gm_cluster_plan *plan,
-		   uint32_t stage, const struct gm_cluster_plan_device *device,
+		   uint32_t stage, const struct gm_plan_device *device,
 		   struct gm_cluster_plan_rank *ret)
 {
 	const struct gm_cluster_plan_stage *st = &plan->stages[stage];

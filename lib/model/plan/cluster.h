@@ -42,20 +42,13 @@
 #define GM_CLUSTER_PLAN_STAGES  256u
 #define GM_CLUSTER_PLAN_LAYERS  4096u
 
-struct gm_cluster_plan_device {
-	uint32_t row;
-	uint32_t links; /* NVLinks to the node's other devices, in all */
-	bool is_host;
-	uint64_t avail; /* free bytes less the reservations */
-};
-
 struct gm_cluster_plan_node {
 	const char *name;
 	bool is_warm; /* it has the model already */
 	uint32_t n_devices;
-	const struct gm_cluster_plan_device
-		*devices; /* that a plan may take, each
-						  * row once, in order */
+	/* Those to use, each row once, in order; row, links, is_host
+	 * and avail are read. */
+	const struct gm_plan_device *devices;
 };
 
 struct gm_cluster_plan_request {

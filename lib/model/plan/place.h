@@ -43,7 +43,8 @@ struct gm_plan_device {
 	bool is_drained;    /* or cordoned: gm_plan_choose() */
 	bool is_dummy;
 	uint32_t cc_major, cc_minor; /* of a CUDA row */
-	uint64_t avail;              /* free bytes less the reservations */
+	uint32_t links; /* NVLinks to the node's other devices, in all */
+	uint64_t avail; /* free bytes less the reservations */
 	uint64_t total;
 	uint64_t speed; /* gm_plan_speed(); a strategy that uses speeds gives a
 			 * row with 0 no layer */

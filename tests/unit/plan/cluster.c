@@ -22,7 +22,7 @@
 #define LAYERS  12
 #define GIB     (UINT64_C(1) << 30)
 
-static struct gm_cluster_plan_device devices[GM_CLUSTER_PLAN_NODES][8];
+static struct gm_plan_device devices[GM_CLUSTER_PLAN_NODES][8];
 static struct gm_cluster_plan_node nodes[GM_CLUSTER_PLAN_NODES];
 static char names[GM_CLUSTER_PLAN_NODES][16];
 static uint64_t layer_bytes[256];
@@ -236,7 +236,7 @@ static void throw_cluster(struct gm_cluster_plan_request *q)
 			.devices = devices[i],
 		};
 		for (uint32_t d = 0; d < nodes[i].n_devices; d++)
-			devices[i][d] = (struct gm_cluster_plan_device){
+			devices[i][d] = (struct gm_plan_device){
 				.row = 2 * d + 1,
 				.links = dice(3),
 				.is_host = true,
@@ -434,7 +434,7 @@ static void make_cards(struct gm_cluster_plan_request *q, uint32_t n,
 			.devices = devices[i],
 		};
 		for (uint32_t d = 0; d < n_devices; d++)
-			devices[i][d] = (struct gm_cluster_plan_device){
+			devices[i][d] = (struct gm_plan_device){
 				.row = d, .links = 4, .avail = gib * GIB
 			};
 	}

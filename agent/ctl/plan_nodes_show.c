@@ -9,6 +9,7 @@
 #include "agent/ctl/fields.h"
 #include "agent/ctl/plan_nodes.h"
 #include "agent/mesh/mesh.h"
+#include "shm/ops.h"
 
 #define GIB (1024.0 * 1024 * 1024)
 
@@ -85,7 +86,7 @@ void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job)
 	printf("%u of %u nodes of %s, %u stage%s, tensor parallel %u, %s\n\n",
 	       p->n_nodes, job->cluster.head.n_nodes, job->cluster.head.name,
 	       p->n_stages, p->n_stages > 1 ? "s" : "", p->tp,
-	       gm_dtype_name(job->q.ask.compute_dtype));
+	       gm_ops_dtype_name(job->q.ask.compute_dtype));
 	printf("rank  %-*s row  stage  %-10s %8s %8s %8s %8s %9s  in GiB\n",
 	       job->cluster.node_width, "node", "layers", "weights", "KV",
 	       "act.", "kept", "left");
@@ -317,7 +318,7 @@ json_t *gm_ctl_nodes_plan_json(const struct gm_ctl_nodes_job *job,
 			  "model", gm_ctl_text_json(GM_TEXT(job->ctl, MODEL)),
 			  "n_layers", whole(job->q.ask.n_layers), "model_bytes",
 			  whole(job->model_bytes), "dtype",
-			  gm_dtype_name(job->q.ask.compute_dtype), "isq",
+			  gm_ops_dtype_name(job->q.ask.compute_dtype), "isq",
 			  job->isq != GM_ISQ_N ? gm_isq_name(job->isq) : NULL,
 			  "tp", whole(p->tp), "pp", whole(p->n_stages), "nodes",
 			  nodes_json(job), "stages", stages_json(job), "ranks",

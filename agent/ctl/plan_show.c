@@ -8,6 +8,7 @@
 
 #include "agent/ctl/plan.h"
 #include "lib/model/plan/rule.h"
+#include "shm/ops.h"
 
 #define GIB       1073741824.0
 #define BAR_CELLS 24u
@@ -159,7 +160,7 @@ static void head_lines(const struct gm_ctl_planning *p)
 	       p->q.ask.setting == GPUMAP_SETTING_AUTO
 		       ? gm_auto_strategy_name(p->q.ask.strategy)
 		       : "",
-	       gm_dtype_name(p->plan.compute_dtype),
+	       gm_ops_dtype_name(p->plan.compute_dtype),
 	       (unsigned long long)p->q.ask.max_seq_len,
 	       (unsigned long long)p->q.ask.max_batch_size,
 	       gm_size_text(p->plan.kv_bytes, kv),
@@ -292,7 +293,7 @@ static int print_json(const struct gm_ctl_planning *p)
 		is_auto ? gm_auto_strategy_name(q->ask.strategy) : NULL,
 		"stored_dtype", gm_weights_type(p->model.type), "isq",
 		p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : NULL, "dtype",
-		gm_dtype_name(p->plan.compute_dtype), "n_layers",
+		gm_ops_dtype_name(p->plan.compute_dtype), "n_layers",
 		whole(p->plan.n_layers), "model_bytes",
 		whole(p->model.total_bytes), "max_seq_len",
 		whole(q->ask.max_seq_len), "max_batch_size",

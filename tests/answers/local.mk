@@ -16,7 +16,8 @@ tests_libanswers_la_SOURCES = \
 	%reldir%/read.c \
 	%reldir%/spec.c \
 	%reldir%/split.c \
-	%reldir%/topology_choice.c %reldir%/topology_choice.h
+	%reldir%/topology_choice.c %reldir%/topology_choice.h \
+	tests/support/topology_entries.c tests/support/topology_entries.h
 tests_libanswers_la_LIBADD = agent/mask/libmask.la \
 	agent/files/libfiles.la agent/reader/libreader.la lib/libplan.la \
 	agent/mesh/libmesh.la shm/libshm.la $(JANSSON_LIBS)

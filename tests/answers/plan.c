@@ -11,7 +11,9 @@
 #include "lib/model/plan/dtype.h"
 #include "lib/model/plan/kv.h"
 #include "lib/model/plan/place.h"
+#include "shm/ops.h"
 #include "tests/answers/answers.h"
+#include "tests/support/topology_entries.h"
 
 /* ---- map ----------------------------------------------------------------- */
 
@@ -101,9 +103,9 @@ static void read_devices(struct gm_fields *f, struct map_request *m)
 
 static json_t *show_device(const struct gm_place_run *run)
 {
-	char text[GM_LOCATION_TEXT];
+	char text[LOCATION_TEXT];
 
-	return json_string(gm_topology_device_print(&run->device->at, text));
+	return json_string(topology_location(&run->device->at, text));
 }
 
 static const char *kind_of(const struct gm_place_request *q)
@@ -174,7 +176,9 @@ uint32_t answers_dtype(struct gm_fields *f)
 
 	if (f->r == 0)
 		f->r = gm_dtype_parse(name, &dtype, f->err);
-	return gm_dtype_bytes(dtype);
+	if (dtype == GPUMAP_DTYPE_F8_E4M3)
+		return 1;
+	return dtype == GPUMAP_DTYPE_I16 ? 2 : gm_ops_dtype_bytes(dtype);
 }
 
 /* A decoder of attention and gated MLP, such as Llama and most later models. */

@@ -9,6 +9,7 @@
 
 #include "lib/model/plan/cache.h"
 #include "lib/model/plan/checked.h"
+#include "shm/ops.h"
 #include "shm/split.h"
 
 #define STAGES GM_CLUSTER_PLAN_STAGES
@@ -35,7 +36,7 @@ static int measure_cache(const struct gm_cluster_plan_request *q, uint32_t tp,
 		.n_caches = q->ask.n_caches,
 		.n_layers = fit->n_layers,
 		.n_ranks = tp,
-		.dtype_bytes = gm_dtype_bytes(q->ask.compute_dtype),
+		.dtype_bytes = gm_ops_dtype_bytes(q->ask.compute_dtype),
 		.engine = q->ask.engine,
 		.conv_taps = q->ask.conv_taps,
 		.state_bytes = q->ask.state_bytes,
@@ -89,7 +90,7 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 	fit.act_bytes =
 		GM_CHECKED_PRODUCT(&over, batch(q), gm_part(ask->n_heads, tp),
 				   chunk * chunk,
-				   gm_dtype_bytes(q->ask.compute_dtype));
+				   gm_ops_dtype_bytes(q->ask.compute_dtype));
 	sum = gm_checked_add(&over, fit.kv_sums[ask->n_layers],
 			     fit.sums[ask->n_layers]);
 	sum = gm_checked_add(&over, sum, fit.act_bytes);

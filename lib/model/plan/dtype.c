@@ -10,31 +10,20 @@
 static const struct {
 	const char *name;
 	const char *torch; /* the same in a config.json, or NULL */
-	uint32_t bytes;
 } dtypes[] = {
-	[GPUMAP_DTYPE_BF16] = { "bf16", "bfloat16", 2 },
-	[GPUMAP_DTYPE_F16] = { "f16", "float16", 2 },
-	[GPUMAP_DTYPE_F32] = { "f32", "float32", 4 },
-	[GPUMAP_DTYPE_F64] = { "f64", "float64", 8 },
-	[GPUMAP_DTYPE_F8_E4M3] = { "f8e4m3", "float8_e4m3fn", 1 },
-	[GPUMAP_DTYPE_U8] = { "u8", "uint8", 1 },
-	[GPUMAP_DTYPE_I16] = { "i16", "int16", 2 },
-	[GPUMAP_DTYPE_I32] = { "i32", "int32", 4 },
-	[GPUMAP_DTYPE_U32] = { "u32", NULL, 4 },
-	[GPUMAP_DTYPE_I64] = { "i64", "int64", 8 },
+	[GPUMAP_DTYPE_BF16] = { "bf16", "bfloat16" },
+	[GPUMAP_DTYPE_F16] = { "f16", "float16" },
+	[GPUMAP_DTYPE_F32] = { "f32", "float32" },
+	[GPUMAP_DTYPE_F64] = { "f64", "float64" },
+	[GPUMAP_DTYPE_F8_E4M3] = { "f8e4m3", "float8_e4m3fn" },
+	[GPUMAP_DTYPE_U8] = { "u8", "uint8" },
+	[GPUMAP_DTYPE_I16] = { "i16", "int16" },
+	[GPUMAP_DTYPE_I32] = { "i32", "int32" },
+	[GPUMAP_DTYPE_U32] = { "u32", NULL },
+	[GPUMAP_DTYPE_I64] = { "i64", "int64" },
 };
 
 #define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
-
-const char *gm_dtype_name(uint32_t dtype)
-{
-	return dtypes[dtype].name;
-}
-
-uint32_t gm_dtype_bytes(uint32_t dtype)
-{
-	return dtypes[dtype].bytes;
-}
 
 bool gm_dtype_computes(uint32_t dtype)
 {

@@ -17,12 +17,6 @@
 #include "gpumap.h"
 #include "lib/model/plan/error.h"
 
-/* The name of an enum gpumap_dtype that a model may have: "bf16". */
-const char *gm_dtype_name(uint32_t dtype);
-
-/* Bytes of one element, 1 to 8. */
-uint32_t gm_dtype_bytes(uint32_t dtype);
-
 /* Do computations support it?  Those on bf16, f16, f32 and f64 do. */
 bool gm_dtype_computes(uint32_t dtype);
 

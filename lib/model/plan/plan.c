@@ -17,6 +17,7 @@
 #include "lib/model/plan/spec.h"
 #include "shm/device_kinds.h"
 #include "shm/layout.h"
+#include "shm/ops.h"
 #include "shm/score.h"
 
 uint64_t gm_plan_speed(bool is_host, uint32_t units, uint64_t free_bytes,
@@ -124,7 +125,7 @@ static uint32_t own_dtype(const struct gm_plan_device *device)
 
 static uint32_t own_bytes(const struct gm_plan_device *device)
 {
-	return gm_dtype_bytes(own_dtype(device));
+	return gm_ops_dtype_bytes(own_dtype(device));
 }
 
 /* The smallest of the types that single rows would choose. */
@@ -161,7 +162,7 @@ static bool is_left_out(const struct gm_plan_draft *d,
 			const struct gm_plan_device *device)
 {
 	return d->is_narrow &&
-	       own_bytes(device) > gm_dtype_bytes(d->plan.compute_dtype);
+	       own_bytes(device) > gm_ops_dtype_bytes(d->plan.compute_dtype);
 }
 
 /* Rows in the order given, hosts after all others; if a row is integrated the
@@ -210,7 +211,7 @@ static void ask_strategy(const struct gm_plan_draft *d,
 		.cache = d->cache,
 	};
 	ret->cache.n_layers = q->ask.n_layers;
-	ret->cache.dtype_bytes = gm_dtype_bytes(d->plan.compute_dtype);
+	ret->cache.dtype_bytes = gm_ops_dtype_bytes(d->plan.compute_dtype);
 	/* With hosts only there is no memory by which to size a pool. */
 	if (!gm_plan_has_cache(d) || n_devices == 0)
 		ret->cache.paged.budget = GPUMAP_PAGED_NONE;
@@ -258,7 +259,8 @@ static int settle(struct gm_plan_draft *d)
 	if (r)
 		return r;
 	wide = mapped_dtype(d);
-	if (gm_dtype_bytes(wide) == gm_dtype_bytes(d->plan.compute_dtype)) {
+	if (gm_ops_dtype_bytes(wide) ==
+	    gm_ops_dtype_bytes(d->plan.compute_dtype)) {
 		d->plan.compute_dtype = wide;
 		return 0;
 	}
@@ -289,7 +291,7 @@ static int settle(struct gm_plan_draft *d)
 static bool only_fits(const struct gm_plan_draft *d, int *ret)
 {
 	struct gm_plan_device rows[GPUMAP_ROWS_MAX];
-	uint32_t bytes = gm_dtype_bytes(d->plan.compute_dtype);
+	uint32_t bytes = gm_ops_dtype_bytes(d->plan.compute_dtype);
 	struct gm_auto_request ask;
 
 	if (!d->only_asks)
@@ -308,8 +310,9 @@ static bool only_fits(const struct gm_plan_draft *d, int *ret)
 static bool is_shut_out(const struct gm_plan_draft *d)
 {
 	const struct gpumap_plan_request *ask = d->ask;
-	uint64_t need = ask->layer_bytes[0] + d->kv_sums[1] +
-			d->act_elems * gm_dtype_bytes(d->plan.compute_dtype);
+	uint64_t need =
+		ask->layer_bytes[0] + d->kv_sums[1] +
+		d->act_elems * gm_ops_dtype_bytes(d->plan.compute_dtype);
 	bool alone = false;
 
 	for (uint32_t i = 0; i < d->q->n_devices; i++) {
@@ -411,12 +414,13 @@ static int warn_of_left_out(struct gm_plan_draft *d)
 
 	for (uint32_t i = 0; i < d->q->n_devices && r == 0; i++)
 		if (is_left_out(d, &d->q->devices[i]))
-			r = gm_plan_warn(d,
-					 "Row %" PRIu32 " is left out: it "
-					 "cannot do %s, and in a wider type "
-					 "the model does not fit",
-					 d->q->devices[i].row,
-					 gm_dtype_name(d->plan.compute_dtype));
+			r = gm_plan_warn(
+				d,
+				"Row %" PRIu32 " is left out: it "
+				"cannot do %s, and in a wider type "
+				"the model does not fit",
+				d->q->devices[i].row,
+				gm_ops_dtype_name(d->plan.compute_dtype));
 	return r;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/model/plan/checked.h"
 #include "lib/model/plan/plan_draft.h"
 #include "lib/model/plan/size_text.h"
+#include "shm/ops.h"
 
 static int overflow(const struct gm_plan_draft *d)
 {
@@ -62,7 +63,7 @@ int gm_plan_measure_kv(struct gm_plan_draft *d,
 
 	d->cache.n_layers = d->plan.n_layers;
 	d->cache.n_ranks = d->n_ranks;
-	d->cache.dtype_bytes = gm_dtype_bytes(d->plan.compute_dtype);
+	d->cache.dtype_bytes = gm_ops_dtype_bytes(d->plan.compute_dtype);
 	d->plan.is_paged = gm_plan_has_cache(d) && first &&
 			   d->cache.paged.budget != GPUMAP_PAGED_NONE;
 	if (!d->kv_sums)
@@ -116,8 +117,8 @@ static int finish(struct gm_plan_draft *d, struct gpumap_plan_charge *c)
 	uint64_t need, missing;
 
 	if (c->n_layers > 0)
-		c->activation_bytes =
-			d->act_elems * gm_dtype_bytes(d->plan.compute_dtype);
+		c->activation_bytes = d->act_elems *
+				      gm_ops_dtype_bytes(d->plan.compute_dtype);
 	need = c->weight_bytes + c->kv_bytes + c->activation_bytes;
 	c->reserve_bytes = device->avail - capacity;
 	c->left_bytes = gm_minus(capacity, need);
@@ -143,7 +144,8 @@ static int check_sum(const struct gm_plan_draft *d)
 		sum = gm_checked_add(&over, sum, d->plan.n_layers);
 	sum = gm_checked_add(&over, sum, d->kv_sums[d->plan.n_layers]);
 	gm_checked_add(&over, sum,
-		       d->act_elems * gm_dtype_bytes(d->plan.compute_dtype));
+		       d->act_elems *
+			       gm_ops_dtype_bytes(d->plan.compute_dtype));
 	return over ? overflow(d) : 0;
 }
 

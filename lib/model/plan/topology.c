@@ -4,8 +4,6 @@
 #include "lib/model/plan/topology.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +13,6 @@
 /* ---- devices ------------------------------------------------------------- */
 
 #define PATTERN "^(cpu|cuda\\[(\\d+)\\]|metal\\[(\\d+)\\])$"
-
-/* In the order of enum gm_location_kind. */
-static const char *const kinds[] = { "cpu", "cuda", "metal", "other" };
 
 static int no_device(struct gm_plan_error *err)
 {
@@ -35,13 +30,13 @@ int gm_topology_device_parse(const char *text, struct gm_location *ret_location,
 	const char *wrong;
 	size_t n;
 
-	if (strcmp(text, kinds[GM_LOCATION_CPU]) == 0) {
+	if (strcmp(text, "cpu") == 0) {
 		*ret_location = location;
 		return 0;
 	}
-	if (kind == 4 && memcmp(text, kinds[GM_LOCATION_CUDA], kind) == 0)
+	if (kind == 4 && memcmp(text, "cuda", kind) == 0)
 		location.kind = GM_LOCATION_CUDA;
-	else if (kind == 5 && memcmp(text, kinds[GM_LOCATION_METAL], kind) == 0)
+	else if (kind == 5 && memcmp(text, "metal", kind) == 0)
 		location.kind = GM_LOCATION_METAL;
 	else
 		return no_device(ret_err);
@@ -55,16 +50,6 @@ int gm_topology_device_parse(const char *text, struct gm_location *ret_location,
 		return gm_error_set(ret_err, -EINVAL, NULL, "%s", wrong);
 	*ret_location = location;
 	return 0;
-}
-
-const char *gm_topology_device_print(const struct gm_location *location,
-				     char text[GM_LOCATION_TEXT])
-{
-	if (location->kind == GM_LOCATION_CPU)
-		return strcpy(text, kinds[GM_LOCATION_CPU]);
-	snprintf(text, GM_LOCATION_TEXT, "%s[%" PRIu64 "]",
-		 kinds[location->kind], location->ordinal);
-	return text;
 }
 
 /* ---- ranges -------------------------------------------------------------- */

@@ -35,8 +35,6 @@ struct gm_location {
 	uint64_t ordinal; /* 0 for the CPU */
 };
 
-#define GM_LOCATION_TEXT 32u /* bytes that suffice for every location */
-
 struct gm_topology_entry {
 	bool has_isq, has_device;
 	enum gm_isq isq;
@@ -89,10 +87,6 @@ uint64_t gm_topology_end(const struct gm_topology *topology);
 /* Returns 0, or -EINVAL with the error text of mistral.rs. */
 int gm_topology_device_parse(const char *text, struct gm_location *ret_location,
 			     struct gm_plan_error *ret_err);
-
-/* Print to @text, which is returned. */
-const char *gm_topology_device_print(const struct gm_location *location,
-				     char text[GM_LOCATION_TEXT]);
 
 static inline bool gm_location_equal(const struct gm_location *a,
 				     const struct gm_location *b)

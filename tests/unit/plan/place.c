@@ -11,6 +11,7 @@
 #include "agent/files/topology_file.h"
 #include "lib/model/plan/place.h"
 #include "tests/support/tap.h"
+#include "tests/support/topology_entries.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define REST     GM_LAYERS_REST
@@ -39,7 +40,7 @@ static const char *show(const struct gm_place_request *q,
 			struct gm_plan_error *err)
 {
 	static char text[512];
-	char name[GM_LOCATION_TEXT], *at = text;
+	char name[LOCATION_TEXT], *at = text;
 	struct gm_place p = { .n_layers = 77 };
 	uint64_t end = 0;
 
@@ -58,8 +59,7 @@ static const char *show(const struct gm_place_request *q,
 		end += run->n;
 		if (q->by_ordinal)
 			at += sprintf(at, "%s%s %" PRIu64, i ? ", " : "",
-				      gm_topology_device_print(&run->device->at,
-							       name),
+				      topology_location(&run->device->at, name),
 				      run->n);
 		else
 			at += sprintf(at, "%s%" PRIu32 ":%" PRIu64,

@@ -8,6 +8,7 @@
 
 #include "agent/files/topology_file.h"
 #include "lib/model/plan/plan.h"
+#include "shm/ops.h"
 #include "tests/support/dice.h"
 #include "tests/support/layer_caches.h"
 #include "tests/support/tap.h"
@@ -416,7 +417,7 @@ static void rows_in_use_choose_the_type(void)
 		s.devices[2].cc_minor = cases[i].minor;
 		s.q.ask.compute_dtype = cases[i].asked;
 		EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
-		STR(gm_dtype_name(plan.compute_dtype), cases[i].type);
+		STR(gm_ops_dtype_name(plan.compute_dtype), cases[i].type);
 		EQ(plan.kv_bytes, cases[i].kv_mib * MIB);
 		EQ(plan.charges[0].activation_bytes, cases[i].kv_mib * MIB);
 		gm_plan_free(&plan);

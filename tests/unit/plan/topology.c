@@ -24,15 +24,14 @@ static int parse(const char *text, struct gm_topology *t,
 static const char *show(const struct gm_topology_entry *entry)
 {
 	static char text[64];
-	char location[GM_LOCATION_TEXT];
+	char location[LOCATION_TEXT];
 
 	if (!entry)
 		return "none";
 	snprintf(text, sizeof(text), "%s %s",
 		 entry->has_isq ? gm_isq_name(entry->isq) : "-",
-		 entry->has_device
-			 ? gm_topology_device_print(&entry->device, location)
-			 : "-");
+		 entry->has_device ? topology_location(&entry->device, location)
+				   : "-");
 	return text;
 }
 

@@ -622,8 +622,8 @@ struct gm_wait_item {
 	uint64_t age_ns;
 	uint64_t left_ns;
 	uint64_t rows[GM_ROW_WORDS]; /* that it may take; a bit each */
-	uint32_t
-		n_before; /* requests before it that keep one of these from it */
+	/* requests before it that keep one of these rows from it */
+	uint32_t n_before;
 	uint32_t reserved;
 };
 

@@ -148,8 +148,8 @@ GPUMAP_API int gpumap_wait_list(struct gpumap *map,
 /*
  * gpumap_wait_drop - have requests that wait for room give up
  *
- * name		of the map that they ask for.  Root and the agent's own user drop
- *		those of all users, others their own.
+ * name		of the map that they ask for.  Root and the agent's own user
+ *		drop those of all users, others their own.
  *
  * Each of them ends with -ECANCELED.
  *

@@ -161,8 +161,8 @@ static bool is_held(const struct gm_daemon *d, uint32_t slot)
 	return (d->directory->objects[slot].flags & GM_OBJECT_HELD) != 0;
 }
 
-/* As far as is known.  Memory that was given back counts as free at once, or the
- * end of a session would look like memory that a stranger took. */
+/* As far as is known.  Memory that was given back counts as free at once, or
+ * the end of a session would look like memory that a stranger took. */
 static uint64_t strange_bytes(const struct gm_daemon *d, uint32_t row,
 			      uint64_t own_bytes)
 {

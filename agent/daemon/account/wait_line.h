@@ -5,17 +5,18 @@
  * wait_line - reservations that wait for room on their rows, first in, first
  * out.
  *
- * A place in the line asks for bytes of some rows and keeps them from the places
- * behind it.  These may pass it where both could stand there together: their
- * bytes, its bytes, and those of all that passed it already, are no more than the
- * row has once everything has ended that is held.  So a place gets its rows at the
- * latest when all have ended that came before it, and small ones run meanwhile.
+ * A place in the line asks for bytes of some rows and keeps them from the
+ * places behind it.  These may pass it where both could stand there together:
+ * their bytes, its bytes, and those of all that passed it already, are no more
+ * than the row has once everything has ended that is held.  So a place gets its
+ * rows at the latest when all have ended that came before it, and small ones
+ * run meanwhile.
  *
  * A place keeps nothing from others if it asks for more than its rows will ever
- * have, or waits for maps of its own user to end.  Other users wait for one place
- * of a user on each row, the first that claims it; the user's own places wait for
- * all of them.  Start windows are not shared: one that is to start waits behind
- * those that wait for a window alone.
+ * have, or waits for maps of its own user to end.  Other users wait for one
+ * place of a user on each row, the first that claims it; the user's own places
+ * wait for all of them.  Start windows are not shared: one that is to start
+ * waits behind those that wait for a window alone.
  *
  * The line does not know what is free now.  A place is told to try again
  * whenever something may have changed and the place may move, and the owner
@@ -95,7 +96,8 @@ struct gm_wait_line {
 	uint64_t n_changes;
 	bool is_due; /* a look, as soon as possible */
 	/* The least that strangers had of each row in the last seconds, and
-	 * when: the memory of a process that has ended is free a little later. */
+	 * when: the memory of a process that has ended is free somewhat
+	 * later. */
 	uint64_t strange[GM_ROWS];
 	uint64_t strange_ns[GM_ROWS];
 	uint64_t lasting

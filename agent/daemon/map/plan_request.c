@@ -32,8 +32,8 @@ struct plan_change {
 	/* The I/O thread's, from check() to settle(). */
 	struct gm_plan_device devices[GM_ROWS];
 	uint32_t drained[GM_ROWS];
-	/* Bytes of each row that it may have before others get theirs; and those
-	 * that it could have one day. */
+	/* Bytes of each row that it may have before others get theirs; and
+	 * those that it could have one day. */
 	uint64_t most[GM_ROWS];
 	uint64_t lasting[GM_ROWS];
 	struct gm_plan_request q;

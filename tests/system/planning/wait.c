@@ -545,7 +545,8 @@ static void a_model_leaves_rows_to_others(void)
 	is_free();
 }
 
-/* A model that fits nowhere now keeps the rows of the map that it could have. */
+/* A model that fits nowhere now keeps the rows of the map that it could
+ * have. */
 static void a_model_keeps_rows_of_its_own(void)
 {
 	uint64_t most[] = { 7 * GIB, 7 * GIB }, little = GIB;

@@ -191,8 +191,8 @@ static void any_row_leaves_the_others(void)
 	OK(reserve_calms_down());
 }
 
-/* Small ones go by a large one, as long as it gets its row when those have ended
- * that were there before it. */
+/* Small ones go by a large one, as long as it gets its row when those have
+ * ended that were there before it. */
 static void what_fits_beside_goes_by(void)
 {
 	struct want want = want_of("has", 0, 12 * GIB);

@@ -86,8 +86,8 @@ static uint64_t model_lasting(uint32_t row)
 	return row_bytes[row] - named_bytes[row];
 }
 
-/* The rows that one keeps from those behind it: those that it will have one day,
- * and none where it needs all of its rows and will not have one. */
+/* The rows that one keeps from those behind it: those that it will have one
+ * day, and none where it needs all of its rows and will not have one. */
 static uint32_t model_kept(const struct want *want)
 {
 	uint32_t set = model_set(want), kept = 0;

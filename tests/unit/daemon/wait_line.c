@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * wait_line: which places are tried when something has changed, what each leaves
- * to those behind it, and that no change is lost to a place that is being tried.
+ * wait_line: which places are tried when something has changed, what each
+ * leaves to those behind it, and that no change is lost to a place that is
+ * being tried.
  */
 
 #include <stdlib.h>

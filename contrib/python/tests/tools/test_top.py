@@ -252,7 +252,7 @@ def test_for_whom_a_request_waits() -> None:
     starting = small.info._replace(start_ns=5 * SECOND)
     node.facts.holders[0] = small._replace(info=starting)
     assert node.facts.wait_for(1) == (node.facts.holders[0], 1)
-    other = wait.info._replace(rows=(3,))
+    other = wait.info._replace(rows=(3,), n_before=0)
     node.facts.waits[1] = wait._replace(info=other)  # type: ignore[index]
     assert node.facts.wait_for(1) == (None, 0)
     node.draw(width=120, height=60)

@@ -217,20 +217,23 @@ static bool all_are_there(void)
 	return good;
 }
 
-/* All clients have ended, and their ephemeral maps go. */
+/* All clients have ended, and their ephemeral maps go.  The last request of one
+ * may still be carried out, and a map be shown between two readings: wait until
+ * what is reserved is what the maps charge. */
 static bool calms_down(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
-	uint32_t held = 1;
+	bool is_calm = false;
 
-	while (held != 0 && story_now() < until) {
-		uint32_t seen = gpumap_generation(map);
+	while (!is_calm && story_now() < until) {
+		uint32_t seen = gpumap_generation(map), held;
+		uint64_t charged = all_charged(&held);
 
-		all_charged(&held);
-		if (held != 0)
+		is_calm = held == 0 && all_reserved() == charged;
+		if (!is_calm)
 			gpumap_wait_change(map, seen, story_now() + 100000000);
 	}
-	return held == 0;
+	return is_calm;
 }
 
 static void release_all(void)
@@ -302,14 +305,13 @@ static void the_sum_never_exceeds_a_row(void)
 	EQ(tally->wrong, 0);
 	OK(has_met_all());
 	OK(calms_down());
-	EQ(all_reserved(), all_charged(&held));
 
 	/* Names outlive all clients; another agent finds the same ones. */
 	gpumap_detach(map);
 	agent_kill(&agent, SIGKILL);
 	OK(agent_start(&agent));
 	map = story_attach(&agent);
-	EQ(all_reserved(), all_charged(&held));
+	OK(calms_down());
 	OK(within());
 	OK(all_are_there());
 	release_all();
@@ -372,7 +374,6 @@ static bool one_life(int round)
 static bool one_death(int round)
 {
 	char env[64];
-	uint32_t held;
 	bool good;
 
 	snprintf(env, sizeof(env), "GM_POINT=%s:kill:%d",
@@ -390,8 +391,7 @@ static bool one_death(int round)
 		return false;
 	}
 	map = story_attach(&agent);
-	good = map != NULL && calms_down() && within() && all_are_there() &&
-	       all_reserved() == all_charged(&held);
+	good = map != NULL && calms_down() && within() && all_are_there();
 	if (!good)
 		NOTE("round %d, %s", round, tap_has_points() ? env : "");
 	gpumap_detach(map);

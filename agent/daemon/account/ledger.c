@@ -285,16 +285,35 @@ bool gm_ledger_may_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
 				 d->config->reserve_per_uid);
 }
 
-int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid,
-			  uint32_t slot, uint32_t row, uint64_t bytes,
-			  char ret_why[GM_WHY_BYTES])
+/* The bytes that a uid's maps have of a row without the one in @slot. */
+static uint64_t share_without(const struct gm_daemon *d, uint32_t uid,
+			      uint32_t slot, uint32_t row)
 {
 	uint64_t has = gm_ledger_share(d, uid, row).bytes;
 
 	if (slot != GM_LEDGER_NOBODY && d->ledger->of[slot] != NULL &&
 	    d->ledger->of[slot]->uid == uid)
 		has -= share_of(d->ledger->of[slot], row);
-	return check_share(d, uid, row, bytes, has, ret_why);
+	return has;
+}
+
+uint64_t gm_ledger_share_left(const struct gm_daemon *d, uint32_t uid,
+			      uint32_t slot, uint32_t row)
+{
+	uint64_t total = d->devices->of[row]->facts.total_bytes;
+
+	if (gm_user_is_privileged(uid))
+		return UINT64_MAX;
+	return left(per_cent(total, d->config->reserve_per_uid),
+		    share_without(d, uid, slot, row));
+}
+
+int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid,
+			  uint32_t slot, uint32_t row, uint64_t bytes,
+			  char ret_why[GM_WHY_BYTES])
+{
+	return check_share(d, uid, row, bytes, share_without(d, uid, slot, row),
+			   ret_why);
 }
 
 static int check_row(const struct gm_daemon *d, uint32_t row, char *ret_why)

@@ -138,6 +138,11 @@ int gm_ledger_admit(const struct gm_daemon *d,
 bool gm_ledger_may_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
 			 uint64_t bytes);
 
+/* Bytes of a row that a uid's maps may have besides those that they have,
+ * without the map in @slot; UINT64_MAX: as many as there are. */
+uint64_t gm_ledger_share_left(const struct gm_daemon *d, uint32_t uid,
+			      uint32_t slot, uint32_t row);
+
 /* Would a uid that has @bytes of a row instead of what the map in @slot has be
  * within its share?  Returns 0 or -EDQUOT. */
 int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid,

@@ -39,13 +39,6 @@ static void arm(struct gm_wait_line *line)
 
 /* ---- who keeps what from whom -------------------------------------------- */
 
-static void add_rows(uint64_t to[GM_ROW_WORDS],
-		     const uint64_t rows[GM_ROW_WORDS])
-{
-	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
-		to[i] |= rows[i];
-}
-
 /* The next row of a set from @row on; GM_ROWS: there is none. */
 static uint32_t next_row(const uint64_t rows[GM_ROW_WORDS], uint32_t row)
 {
@@ -128,6 +121,15 @@ static void find_bars(const struct gm_wait_line *line,
 	}
 }
 
+/* The rows on which it waits to start, before any other of its user. */
+static uint64_t starts_of(const struct gm_wait_place *place, uint32_t i)
+{
+	const struct gm_wait_place *previous = place->previous;
+	uint64_t user = previous != NULL ? previous->behind.starts[i] : 0;
+
+	return place->is_for_start ? place->own_bars[i] & ~user : 0;
+}
+
 static void add_limits(struct gm_wait_limits *to,
 		       const struct gm_wait_place *place,
 		       const uint64_t rows[GM_ROW_WORDS])
@@ -135,8 +137,8 @@ static void add_limits(struct gm_wait_limits *to,
 	EACH_ROW(rows, row)
 	if (place->asks[row] != 0 && place->behind.bytes[row] < to->bytes[row])
 		to->bytes[row] = place->behind.bytes[row];
-	if (place->is_for_start)
-		add_rows(to->starts, rows);
+	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
+		to->starts[i] |= starts_of(place, i);
 }
 
 static void limits_init(struct gm_wait_limits *limits)
@@ -180,8 +182,12 @@ static void refresh(struct gm_wait_line *line)
 	struct gm_ledger_look look;
 	struct gm_wait_place *place;
 
-	if (TAILQ_EMPTY(&line->places))
+	uint64_t now = gm_loop_now();
+
+	if (TAILQ_EMPTY(&line->places) ||
+	    now - line->fresh_ns < GM_WAIT_LINE_FRESH_NS)
 		return;
+	line->fresh_ns = now;
 	gm_ledger_look(line->d, &look);
 	note_lasting(line, &look);
 	find_spare(line, &look);
@@ -324,6 +330,7 @@ void gm_wait_line_wait(struct gm_daemon *d, struct gm_wait_place *place)
 		TAILQ_INSERT_TAIL(&line->places, place, entry);
 	}
 	place->is_tried = false;
+	line->fresh_ns = 0;
 	line->is_due |= place->n_changes != line->n_changes;
 	arm(line);
 }
@@ -349,13 +356,20 @@ static bool keeps_any(const struct gm_wait_place *place,
 	const uint64_t *bars =
 		place->uid == from->uid ? place->own_bars : place->bars;
 
+	for (uint32_t i = 0; i < GM_ROW_WORDS && from->has_start; i++) {
+		uint64_t starts = place->uid != from->uid ? starts_of(place, i)
+				  : place->is_for_start   ? place->own_bars[i]
+							  : 0;
+
+		if ((starts & from->rows[i]) != 0)
+			return true;
+	}
 	EACH_ROW(bars, row)
 	{
 		if (!gm_wait_line_has_row(from->rows, row))
 			continue;
-		if ((place->is_for_start && from->has_start) ||
-		    (place->asks[row] != 0 &&
-		     bytes_of(from, row) > place->behind.bytes[row]))
+		if (place->asks[row] != 0 &&
+		    bytes_of(from, row) > place->behind.bytes[row])
 			return true;
 	}
 	return false;
@@ -402,6 +416,7 @@ uint32_t gm_wait_line_drop(struct gm_daemon *d, const char *name, uint32_t uid,
 void gm_wait_line_changed(struct gm_daemon *d)
 {
 	d->line->n_changes++;
+	d->line->fresh_ns = 0;
 	d->line->is_due = !TAILQ_EMPTY(&d->line->places);
 	arm(d->line);
 }

@@ -42,6 +42,7 @@ struct gm_daemon;
 
 #define GM_WAIT_LINE_LOOK_NS  UINT64_C(1000000000)
 #define GM_WAIT_LINE_START_NS UINT64_C(100000000) /* for start windows */
+#define GM_WAIT_LINE_FRESH_NS UINT64_C(10000000)
 #define GM_WAIT_LINE_FREED_NS UINT64_C(3000000000)
 
 /* The most that a request may have beside those before it. */
@@ -94,7 +95,8 @@ struct gm_wait_line {
 	struct gm_daemon *d;
 	uint64_t last; /* number */
 	uint64_t n_changes;
-	bool is_due; /* a look, as soon as possible */
+	bool is_due;       /* a look, as soon as possible */
+	uint64_t fresh_ns; /* when it was found who keeps what; 0: anew */
 	/* The least that strangers had of each row in the last seconds, and
 	 * when: the memory of a process that has ended is free somewhat
 	 * later. */

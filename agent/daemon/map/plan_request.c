@@ -69,10 +69,12 @@ static bool takes_turns(const struct gpumap_plan_request *ask)
 	return (ask->flags & GPUMAP_PLAN_HELD) != 0 || ask->wait_ns != 0;
 }
 
-/* The layers may go to any of the rows. */
+/* The layers may go to any of the rows; a topology names devices of some, or of
+ * none. */
 static bool takes_any(const struct gpumap_plan_request *ask)
 {
-	return ask->setting == GPUMAP_SETTING_AUTO;
+	return ask->setting == GPUMAP_SETTING_AUTO ||
+	       ask->setting == GPUMAP_SETTING_TOPOLOGY;
 }
 
 static bool to_publish(const struct gpumap_plan_request *ask)
@@ -171,16 +173,20 @@ static void find_turn(const struct plan_change *plan, struct gm_turn *ret_turn)
 
 static void find_most(struct plan_change *plan)
 {
+	struct gm_daemon *d = plan->change.d;
+	const uint64_t *lasting = gm_wait_line_lasting(d);
 	struct gm_turn turn;
 
 	find_turn(plan, &turn);
 	for (uint32_t i = 0; i < plan->q.n_devices; i++) {
 		uint32_t row = plan->devices[i].row;
+		uint64_t share = gm_ledger_share_left(d, plan->change.uid,
+						      slot_of(plan), row);
 
-		plan->most[row] = gm_turn_most(plan->change.d, &turn, row);
+		plan->most[row] = gm_turn_most(d, &turn, row);
+		plan->lasting[row] =
+			lasting[row] < share ? lasting[row] : share;
 	}
-	memcpy(plan->lasting, gm_wait_line_lasting(plan->change.d),
-	       sizeof(plan->lasting));
 }
 
 static int check_reserve(struct plan_change *plan)
@@ -271,6 +277,16 @@ static void begin_again(struct plan_change *plan)
 	plan->may_wait = false;
 }
 
+static int check_dropped(struct plan_change *plan)
+{
+	if (!plan->wait.is_dropped)
+		return 0;
+	plan->may_wait = false;
+	return gm_why(plan->change.why, -ECANCELED,
+		      "the request waited, and was dropped (gpumapctl wait "
+		      "drop): ask again");
+}
+
 static int check(struct gm_change *change)
 {
 	struct plan_change *plan = of(change);
@@ -282,10 +298,9 @@ static int check(struct gm_change *change)
 		change->uid = ask->owner_uid;
 	plan->wait.uid = change->uid;
 	change->act = GM_CHANGE_NOTHING;
-	if (plan->wait.is_dropped)
-		return gm_why(change->why, -ECANCELED,
-			      "the request waited, and was dropped by an "
-			      "administrator: ask again");
+	ret = check_dropped(plan);
+	if (ret != 0)
+		return ret;
 	/* Its rows are drained, and those of the next agent are not. */
 	if (change->d->draining)
 		return gm_why(change->why, -ESHUTDOWN,
@@ -658,6 +673,9 @@ static int settle(struct gm_change *change)
 	int ret;
 
 	note_shortage(plan);
+	ret = check_dropped(plan);
+	if (ret != 0)
+		return ret;
 	ret = gm_plan_form_reply(&plan->plan, &plan->shortage, change->why,
 				 &plan->reply);
 	if (ret != 0 || !to_publish(&plan->q.ask))

@@ -224,8 +224,12 @@ static void add_kind(struct gm_rule_kinds *k, const struct gm_rule_kind *kind)
 {
 	uint32_t i = find_kind(k, kind);
 
-	if (i == GM_RULE_KINDS || kind->part == FIXED)
+	if (kind->part == FIXED)
 		return;
+	if (i == GM_RULE_KINDS) {
+		k->is_full = true;
+		return;
+	}
 	if (i < k->n) {
 		k->kinds[i].n += kind->n;
 		k->kinds[i].copies += kind->n;
@@ -324,7 +328,7 @@ void gm_rule_find(bool *over, const struct gm_cache_request *q, bool is_pool,
 
 				add_kind(k, &kind);
 			}
-	if (!*over && has_keys && is_mixed(k)) {
+	if (!*over && has_keys && !k->is_full && is_mixed(k)) {
 		equalise_pages(over, k, has_latent);
 		fill_groups(k);
 	}

@@ -77,6 +77,7 @@ struct gm_rule_kinds {
 	uint32_t in_flight;   /* as of the rule */
 	uint64_t page;        /* bytes of every block; 0: each has its own */
 	uint32_t n;
+	bool is_full; /* there are more, and no common page */
 	struct gm_rule_kind kinds[GM_RULE_KINDS];
 };
 

@@ -162,7 +162,7 @@ static void an_administrator_drops_it(void)
 	OK(strstr(err, "no request for other waits") != NULL);
 	EQ(CTL("wait", "drop", "second"), DONE);
 	STR(out, "second: dropped\n");
-	OK(run_printed(&second, second.err, "dropped by an administrator"));
+	OK(run_printed(&second, second.err, "waited, and was dropped"));
 	EQ(run_end(&second), FAILED);
 	end(&first);
 	OK(run_all_gone(map));

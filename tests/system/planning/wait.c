@@ -545,9 +545,9 @@ static void a_model_leaves_rows_to_others(void)
 	is_free();
 }
 
-/* A model that fits nowhere now keeps the rows of the map that it could
- * have. */
-static void a_model_keeps_rows_of_its_own(void)
+/* A model that fits nowhere now keeps the rows of the map that it could have,
+ * whether a strategy places it or a topology that names no device. */
+static void a_model_keeps_rows_of_its_own(const char *topology)
 {
 	uint64_t most[] = { 7 * GIB, 7 * GIB }, little = GIB;
 	struct gpumap_plan_request ours = reserve("ours", most, 2);
@@ -563,6 +563,10 @@ static void a_model_keeps_rows_of_its_own(void)
 	model.rows = (const uint32_t[]){ 1, 0 };
 	model.n_rows = 2;
 	model.wait_ns = LONG_NS;
+	if (topology != NULL) {
+		model.setting = GPUMAP_SETTING_TOPOLOGY;
+		model.text = topology;
+	}
 	waits = begin(&model);
 	has_line(1);
 	EQ(gpumap_wait_list(map, &line, 1), 1);
@@ -576,6 +580,34 @@ static void a_model_keeps_rows_of_its_own(void)
 	EQ(gpumap_layers_release(map, "ours"), 0);
 	EQ(result_of(&waits), 0);
 	EQ(gpumap_layers_release(map, "small"), 0);
+	end(&waits);
+	is_free();
+}
+
+/* Its user may not have so much of the row: no end of others' maps helps. */
+static void one_that_its_share_forbids_bars_nobody(void)
+{
+	uint64_t most = 7 * GIB, little = GIB * 7 / 8;
+	struct gpumap_plan_request ours = reserve("ours", &most, 1);
+	struct gpumap_plan_request small = reserve("small", &little, 1);
+	struct gpumap_plan_request model = request_of(
+		"model",
+		GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | GPUMAP_PLAN_FOR,
+		GIB * 7 / 12);
+	struct holder waits;
+
+	model.owner_uid = 54321;
+	ours.rows = small.rows = model.rows = one;
+	ours.n_rows = small.n_rows = model.n_rows = 1;
+	EQ(ask(&model), -EDQUOT);
+	EQ(ask(&ours), 0);
+	model.wait_ns = LONG_NS;
+	waits = begin(&model);
+	has_line(1);
+	EQ(ask(&small), 0);
+	EQ(gpumap_layers_release(map, "small"), 0);
+	EQ(gpumap_layers_release(map, "ours"), 0);
+	EQ(result_of(&waits), -EDQUOT);
 	end(&waits);
 	is_free();
 }
@@ -772,7 +804,9 @@ TAP_CASE()
 	one_that_takes_any_row_takes_another();
 	waiting_ends();
 	a_model_leaves_rows_to_others();
-	a_model_keeps_rows_of_its_own();
+	a_model_keeps_rows_of_its_own(NULL);
+	a_model_keeps_rows_of_its_own("0-12:\n  isq: Q4K\n");
+	one_that_its_share_forbids_bars_nobody();
 	one_starts_at_a_time();
 	a_window_needs_no_room();
 	a_model_starts_elsewhere();

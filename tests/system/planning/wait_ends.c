@@ -262,7 +262,7 @@ static void a_wait_is_dropped(void)
 	EQ(gpumap_wait_drop(map, "first"), 0);
 	out = client_outcome(&first);
 	EQ(out.ret, -ECANCELED);
-	OK(strstr(out.refusal, "dropped by an administrator") != NULL);
+	OK(strstr(out.refusal, "waited, and was dropped") != NULL);
 	EQ(line_length(), 1);
 	let_in(&has, &second);
 	client_kill(&first);

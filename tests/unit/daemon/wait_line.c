@@ -118,6 +118,7 @@ static uint64_t leave_to(uint32_t uid)
 	const struct gm_wait_place newcomer = { .uid = uid };
 	struct gm_wait_limits limits;
 
+	d->line->fresh_ns = 0;
 	gm_wait_line_limits(d, &newcomer, &limits);
 	return limits.bytes[0];
 }
@@ -404,6 +405,25 @@ static void windows_have_an_order(void)
 	end();
 }
 
+/* One of its user's that waits for bytes does not stand for it. */
+static void a_users_window_has_its_turn(void)
+{
+	const struct gm_wait_place newcomer = { .uid = 2 };
+	struct gm_wait_limits limits;
+
+	come_for(0, 90, 1);
+	come_for(1, 10, 1)->has_start = true;
+	places[1].is_for_start = true;
+	come_for(2, 10, 2)->has_start = true;
+	rest();
+	gm_wait_line_limits(d, &newcomer, &limits);
+	EQ(limits.starts[0], 1);
+	EQ(n_before(2), 1);
+	gm_wait_line_changed(d);
+	STR(look(), "ab");
+	end();
+}
+
 static void those_of_a_name_are_dropped(void)
 {
 	come(0, 1, true)->uid = 1;
@@ -446,6 +466,17 @@ static bool keeps(uint32_t i, uint32_t row, bool is_own)
 	return true;
 }
 
+/* Likewise the rows on which it waits to start. */
+static bool keeps_start(uint32_t i, uint32_t row, bool is_own)
+{
+	if (!places[i].is_for_start || !keeps(i, row, true))
+		return false;
+	for (uint32_t k = 0; !is_own && k < i; k++)
+		if (places[k].uid == places[i].uid && keeps_start(k, row, true))
+			return false;
+	return true;
+}
+
 static bool may_have_row(uint32_t i, uint32_t row)
 {
 	const struct gm_wait_place *place = &places[i];
@@ -456,6 +487,9 @@ static bool may_have_row(uint32_t i, uint32_t row)
 		const struct gm_wait_place *other = &places[k];
 		uint64_t sum = bytes + other->asks[row];
 
+		if (place->has_start &&
+		    keeps_start(k, row, other->uid == place->uid))
+			return false;
 		if (!keeps(k, row, other->uid == place->uid))
 			continue;
 		for (uint32_t slot = 0; slot < PLACES; slot++) {
@@ -465,8 +499,7 @@ static bool may_have_row(uint32_t i, uint32_t row)
 			    r->came_ns >= other->came_ns)
 				sum += r->of[0].bytes;
 		}
-		if ((other->asks[row] != 0 && bytes != 0 && sum > TOTAL) ||
-		    (other->is_for_start && place->has_start))
+		if (other->asks[row] != 0 && bytes != 0 && sum > TOTAL)
 			return false;
 	}
 	return true;
@@ -577,6 +610,7 @@ TAP_CASE()
 	those_before_are_counted();
 	a_row_that_is_not_claimed_is_left();
 	windows_have_an_order();
+	a_users_window_has_its_turn();
 	those_of_a_name_are_dropped();
 	any_line_is_tried_by_the_rule();
 	gm_wait_line_exit(d);

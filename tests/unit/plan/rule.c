@@ -507,6 +507,35 @@ static uint64_t bytes_of(const struct gm_cache_request *q,
 	return sums[q->n_layers];
 }
 
+/* A model with more kinds of layers than are told apart has no common page: its
+ * sum does not depend on their order. */
+static void many_kinds_are_each_by_itself(void)
+{
+	struct gpumap_layer_cache caches[2 * GM_RULE_KINDS];
+	uint64_t sums[2];
+
+	for (uint32_t k = 0; k < 2; k++) {
+		struct gm_cache_request q = { .caches = caches,
+					      .n_caches = 2 * GM_RULE_KINDS,
+					      .n_layers = 2 * GM_RULE_KINDS,
+					      .dtype_bytes = 2,
+					      .engine = GPUMAP_ENGINE_VLLM,
+					      .max_seq_len = 32768,
+					      .max_batch_size = 4 };
+
+		for (uint32_t i = 0; i < 2 * GM_RULE_KINDS; i++)
+			caches[k == 0 ? i : 2 * GM_RULE_KINDS - 1 - i] =
+				(struct gpumap_layer_cache){
+					.n_layers = 1,
+					.n_heads = 2,
+					.state_elements = i == 0 ? 1 << 20 : 0,
+					.token_elements = 256 * i,
+				};
+		sums[k] = bytes_of(&q, NULL);
+	}
+	EQ(sums[0], sums[1]);
+}
+
 /* A window of vLLM has two steps behind it, and a block at its edge. */
 static void steps_are_those_of_the_card(void)
 {
@@ -586,6 +615,7 @@ static void pools_have_whole_pages(void)
 TAP_CASE()
 {
 	engines_keep_what_their_sources_say();
+	many_kinds_are_each_by_itself();
 	steps_are_those_of_the_card();
 	blocks_are_whole();
 	pools_have_whole_pages();

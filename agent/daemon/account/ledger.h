@@ -39,7 +39,7 @@ struct gm_reservation {
 	uint32_t uid;
 	uint32_t n;
 	uint64_t since_ns; /* when it began; of an adopted one, the agent */
-	uint64_t came_ns;  /* when it was asked for; 0: it did not wait */
+	uint64_t came_ns;  /* when it was asked for; 0: when it is put */
 	struct gm_promise {
 		uint32_t row;
 		uint64_t bytes;

@@ -181,7 +181,6 @@ static void refresh(struct gm_wait_line *line)
 {
 	struct gm_ledger_look look;
 	struct gm_wait_place *place;
-
 	uint64_t now = gm_loop_now();
 
 	if (TAILQ_EMPTY(&line->places) ||

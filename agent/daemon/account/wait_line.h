@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * wait_line - reservations that wait for room on their rows, first in, first
- * out.
+ * wait_line - reservations that wait for room on their rows.
  *
  * A place in the line asks for bytes of some rows and keeps them from the
  * places behind it.  These may pass it where both could stand there together:

@@ -644,11 +644,6 @@ void gm_connection_turn_away(const struct gm_control_server *s, int fd,
 	gm_deferred_close_close(fd, uid);
 }
 
-bool gm_connection_crowded(const struct gm_control_server *s)
-{
-	return s->n_refused >= REFUSED_MAX;
-}
-
 bool gm_connection_let_in(struct gm_connection *c)
 {
 	struct gm_control_server *s = c->server;
@@ -663,6 +658,28 @@ bool gm_connection_let_in(struct gm_connection *c)
 	s->n_refused--;
 	c->user->connections++;
 	return true;
+}
+
+/* Those that hung up may be found after the one that comes now, however long
+ * ago they did. */
+static void drop_gone(struct gm_control_server *s)
+{
+	struct gm_connection *c, *next;
+
+	for (c = TAILQ_FIRST(&s->silent); c; c = next) {
+		struct pollfd end = { .fd = c->source.fd };
+
+		next = TAILQ_NEXT(c, entry);
+		if (c->is_refused && poll(&end, 1, 0) > 0)
+			gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
+	}
+}
+
+static bool is_crowded(struct gm_control_server *s)
+{
+	if (s->n_refused >= REFUSED_MAX)
+		drop_gone(s);
+	return s->n_refused >= REFUSED_MAX;
 }
 
 int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
@@ -694,7 +711,7 @@ int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 					    s->d->config->connections_per_uid);
 		if (!c->user)
 			error = -ENOMEM;
-		else if (c->is_refused && gm_connection_crowded(s))
+		else if (c->is_refused && is_crowded(s))
 			error = -EUSERS;
 		else
 			error = gm_loop_add(s->d->loop, &c->source, EPOLLIN);

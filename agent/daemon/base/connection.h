@@ -149,9 +149,6 @@ void gm_connection_init_turns(struct gm_control_server *s);
  * then. */
 int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused);
 
-/* Do so many wait to be refused that one more would be turned away unheard? */
-bool gm_connection_crowded(const struct gm_control_server *s);
-
 /* Check one again that was to be refused: since it was accepted others may have
  * turned out to be gone.  Returns whether it is no longer, or never was. */
 bool gm_connection_let_in(struct gm_connection *c);

@@ -61,7 +61,6 @@ struct gm_control_server {
 	bool keeps_fds_out; /* the kernel does, of all but sessions */
 	int reserve;        /* closed to accept and refuse a new connection */
 	bool paused;        /* no descriptor at all: wait a little */
-	bool is_crowded;    /* new connections have waited for this turn */
 	struct gm_timer pause; /* until we listen again */
 	struct gm_timer hello; /* when the oldest silent one is dropped */
 	struct gm_connection_list silent; /* no HELLO yet, oldest first */

@@ -138,18 +138,9 @@ static void newcomers(struct gm_source *source, uint32_t events)
 {
 	struct gm_control_server *s =
 		gm_owner(source, struct gm_control_server, listener);
-	bool have_waited = s->is_crowded;
 	int n = 0;
 
-	/* Connections that hung up before new ones came may be found after
-	 * them, because the kernel puts the one just served before others.  So
-	 * new ones wait for one turn before one of them is turned away
-	 * unheard. */
-	s->is_crowded = !have_waited && gm_connection_crowded(s);
-	if (s->is_crowded)
-		return;
-	while (n++ < ACCEPT_A_TURN &&
-	       (have_waited || !gm_connection_crowded(s)) && accept_one(s))
+	while (n++ < ACCEPT_A_TURN && accept_one(s))
 		;
 	watch_silent(s);
 }

@@ -83,6 +83,11 @@
 /* How long the devices of a group may take to meet, at most. */
 #define GM_NCCL_GROUP_LIMIT_NS UINT64_C(60000000000)
 
+/* How long gpumap-build may compile one text: in seconds of a CPU, which others
+ * may use as well, and for a compiler that waits instead in seconds in all. */
+#define GM_BUILD_LIMIT_S 60u
+#define GM_BUILD_WAIT_S  (10 * GM_BUILD_LIMIT_S)
+
 /* For JOIN: the page has windows behind it; and the devices run the collective
  * among themselves, where they can. */
 #define GM_JOIN_STAGED UINT32_C(1)

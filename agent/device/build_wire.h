@@ -8,18 +8,19 @@
  * or crash, none of which a worker may do.  So a driver starts gpumap-build
  * with a socket as descriptor 3.  Each request is a struct gm_build_ask, with
  * the descriptors of two memory files: the text, and an empty one for what is
- * made.  A process of its own answers each, within GM_BUILD_LIMIT_S: it writes
- * a struct gm_build_answer to the second file and, where its status is 0, the
- * program's binary.  Then gpumap-build sends a struct gm_build_answer, whose
- * status is 0 where that process has ended well.
+ * made.  A process of its own answers each, within GM_BUILD_LIMIT_S of a CPU's
+ * time: it writes a struct gm_build_answer to the second file and, where its
+ * status is 0, the program's binary.  Then gpumap-build sends a struct
+ * gm_build_answer, whose status is 0 where that process has ended well.
  */
 #ifndef GM_BUILD_WIRE_H
 #define GM_BUILD_WIRE_H
 
 #include <stdint.h>
 
+#include "agent/common/wire.h"
+
 #define GM_BUILD_FD      3
-#define GM_BUILD_LIMIT_S 60
 #define GM_BUILD_MAX     (UINT64_C(256) << 20) /* bytes of either file */
 #define GM_BUILD_LOG     1024u
 #define GM_BUILD_OPTIONS 256u

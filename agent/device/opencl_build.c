@@ -28,7 +28,7 @@
 #include "agent/common/write_all.h"
 
 /* gpumap-build needs some time to find that a limit has passed. */
-#define WAIT_MS    ((GM_BUILD_LIMIT_S + 10) * 1000)
+#define WAIT_MS    ((int)(GM_BUILD_WAIT_S + 10) * 1000)
 #define SAID_BYTES 512u /* PoCL's version has more than 128 */
 
 static int start(const struct gm_device_config *config, int socket,

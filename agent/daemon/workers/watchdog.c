@@ -8,6 +8,7 @@
 
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
+#include "agent/daemon/devices/rows.h"
 #include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/worker_child.h"
 
@@ -138,6 +139,12 @@ static bool is_over(const struct gm_worker_process *worker, uint32_t call,
 	return now - idle > limit_ns || (leaves && now - calm > BESIDE_NS);
 }
 
+static bool compiles(const struct gm_worker_process *worker)
+{
+	return worker->d->devices->of[worker->row]->facts.kind ==
+	       GPUMAP_DEVICE_OPENCL;
+}
+
 static void check(struct gm_worker_process *worker, const struct gm_sign *beat,
 		  uint64_t now)
 {
@@ -152,6 +159,9 @@ static void check(struct gm_worker_process *worker, const struct gm_sign *beat,
 	limit_ns = limit->ns;
 	if (call == GM_CALL_PROGRAM || call == GM_CALL_START)
 		limit_ns = worker->d->config->program_limit_ns;
+	/* gpumap-build has limits of its own for the compiler. */
+	if (limit_ns != 0 && call == GM_CALL_START && compiles(worker))
+		limit_ns += GM_BUILD_WAIT_S * SECOND;
 	if (limit_ns == 0 ||
 	    !is_over(worker, call, limit_ns, beat->since_ns, now))
 		return;

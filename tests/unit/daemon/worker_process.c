@@ -363,6 +363,25 @@ static void each_call_has_its_own_limit(void)
 	d->config->cuda_kernel_limit_ns = 0;
 }
 
+/* Where texts are compiled apart, the compiler has its own limit. */
+static void a_compiler_has_its_own_limit(void)
+{
+	uint32_t *kind = &d->devices->of[worker->row]->facts.kind;
+	const uint32_t kept = *kind;
+	const uint64_t second = 1000000000;
+
+	d->config->program_limit_ns = 60 * second;
+	beat(GM_SIGN_SLOW, GM_CALL_START, 61 * second);
+	OK(was_killed_over("a program's start took over 60 s"));
+	*kind = GPUMAP_DEVICE_OPENCL;
+	beat(GM_SIGN_SLOW, GM_CALL_START, 659 * second);
+	OK(is_borne());
+	beat(GM_SIGN_SLOW, GM_CALL_START, 661 * second);
+	gm_watchdog_check(worker, look_ns);
+	*kind = kept;
+	OK(was_killed_over("a program's start took over 660 s"));
+}
+
 /* The worker waits for a client's memory: that is no hang of the worker, for a
  * while, and after a second it is the end of the client's session. */
 static void withheld_memory_ends_its_session(void)
@@ -560,6 +579,7 @@ TAP_CASE_ARGS(argc, argv)
 		attachment_may_come_while_the_worker_ends();
 		a_worker_killed_while_it_ends_has_died();
 		each_call_has_its_own_limit();
+		a_compiler_has_its_own_limit();
 		withheld_memory_ends_its_session();
 		locks_of_the_driver_are_no_hang();
 		locks_of_the_node_are_no_hang();

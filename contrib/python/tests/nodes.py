@@ -161,6 +161,13 @@ class EtcdServer:
             for one in json.loads(text).get("kvs", ())
         }
 
+    def lease(self, key: str, cluster: str = "test") -> int:
+        """The lease that a key of the cluster is under."""
+        path = f"/gpumap/v1/{cluster}/{key}"
+        (one,) = json.loads(self.ctl("get", path, "-w", "json"))["kvs"]
+        lease: int = one["lease"]
+        return lease
+
     def signal(self, number: int, member: int = 0) -> None:
         process = self.processes[member]
         assert process is not None

@@ -34,7 +34,7 @@
 #include "shm/layout.h"
 
 #define GM_CONTROL_MAGIC     UINT32_C(0x4d504731) /* "1GPM" */
-#define GM_CONTROL_VERSION   2u
+#define GM_CONTROL_VERSION   3u
 #define GM_CONTROL_BYTES_MAX (1u << 20) /* of one record */
 #define GM_CONTROL_FDS_MAX   32u
 
@@ -48,7 +48,7 @@ enum gm_control_type {
 	GM_CONTROL_SESSION_OPEN = 7, /* 2 or 3 back: queues, arena, socket */
 	GM_CONTROL_QUEUE_OPEN = 8,   /* 1 back: the worker's doorbell */
 	GM_CONTROL_SESSIONS = 9,
-	GM_CONTROL_PLAN = 10,
+	GM_CONTROL_ROOM = 10,
 	GM_CONTROL_REGISTER = 11, /* carries 1 there: a client's file */
 	GM_CONTROL_FORGET = 12,
 	GM_CONTROL_EXPORT = 13,
@@ -83,7 +83,9 @@ enum gm_control_type {
 	GM_CONTROL_SHARE_FDS = 48, /* up to 32 back: of its buffers */
 	GM_CONTROL_TRACE = 49,     /* 1 back: memory of records, read-only */
 	GM_CONTROL_CLUSTER = 50,   /* see control_cluster.h */
-	GM_CONTROL_LOADING = 51
+	GM_CONTROL_LOADING = 51,
+	GM_CONTROL_PUBLISH = 52,
+	GM_CONTROL_RESERVE = 53
 };
 
 struct gm_control {
@@ -236,78 +238,137 @@ struct gm_loading {
 };
 
 /*
- * PLAN: place a model; publish and commit the map if the flags ask for it.
+ * ROOM: what a map of this caller may have of each row, as things are now.  A
+ * plan is made from it, where the caller likes.
  *
- * Tail: @text, @weights, each padded to 8, then n_bytes uint64_t, n_caches
- * gpumap_layer_cache, and n_rows uint32_t.  Reply tail: n_charges
- * gpumap_plan_charge, n_runs gm_control_run, then the spec and the warnings,
- * one to a line, each with its NUL.
+ * Reply: gm_room_reply; tail: n gm_room_row, by row, of those that are there
+ * and have not failed.
  */
-struct gm_control_plan {
-	char name[64];         /* empty without GPUMAP_PLAN_PUBLISH */
-	uint32_t flags;        /* GPUMAP_PLAN_* */
-	uint32_t setting;      /* enum gpumap_setting */
-	uint32_t strategy;     /* enum gpumap_strategy; 0: FILL */
-	uint32_t base_row;     /* with GPUMAP_PLAN_BASE */
-	uint32_t text_bytes;   /* with the NUL; 0: none */
-	uint32_t weight_bytes; /* of @weights, with the NUL; 0: none */
-	uint32_t n_bytes;      /* n_layers, or 0: sizes not known */
-	uint32_t n_rows;       /* that may be used, in this order; 0: all */
-	/* The model. */
-	uint32_t n_layers;
-	uint32_t dtype; /* enum gpumap_dtype */
-	uint64_t other_bytes;
-	uint64_t tied_bytes;
-	uint32_t n_heads;  /* of attention; 0: not known */
-	uint32_t n_caches; /* of all layers; 0: what they keep is not known */
-	/* The use of the model. */
-	uint32_t compute_dtype; /* enum gpumap_dtype; 0: as the rows prefer */
-	uint32_t max_batch_size;
-	uint64_t max_seq_len;
-	uint32_t paged;       /* enum gpumap_paged */
-	uint32_t paged_block; /* tokens; 0: 32 */
-	uint64_t paged_amount;
-	uint32_t paged_share; /* the bits of a float */
-	uint32_t paged_element_bytes;
-	/* The reservation. */
+struct gm_room {
+	char name[64];      /* of the map; empty: it is not published */
+	uint32_t flags;     /* GPUMAP_PLAN_* */
+	uint32_t owner_uid; /* with FOR */
 	uint64_t wait_ns;   /* with COMMIT; 0: do not wait for room */
 	uint64_t start_ns;  /* with HELD; 0: it has no start window */
-	uint32_t owner_uid; /* with FOR */
-	/* The caches. */
-	uint32_t engine; /* enum gpumap_engine; 0: none */
-	uint32_t conv_taps;
-	uint32_t state_bytes;
 };
 
-#define GM_PLAN_RUNS_MAX 8192u /* of one reply; caches of one request */
+struct gm_room_reply {
+	uint64_t rows_given; /* for PUBLISH: which devices the rows are */
+	uint32_t n;
+	uint32_t reserved;
+};
 
-struct gm_control_plan_reply {
-	uint64_t version;  /* 0: not published */
-	uint64_t kv_bytes; /* of a layer, the mean */
-	/* bytes that do not fit, which is no error; 0: the model fits */
-	uint64_t missing_bytes;
-	uint32_t missing_row;
-	uint32_t n_layers;
+#define GM_ROOM_HOST       1u
+#define GM_ROOM_CUDA       2u /* its compute capability is known */
+#define GM_ROOM_INTEGRATED 4u
+#define GM_ROOM_DRAINED    8u /* or cordoned */
+#define GM_ROOM_DUMMY      16u
+
+struct gm_room_row {
+	uint32_t row;
+	uint32_t flags; /* GM_ROOM_* */
+	uint32_t cc_major;
+	uint32_t cc_minor;
+	uint32_t units;
+	uint32_t reserved;
+	uint64_t total_bytes;
+	uint64_t free_bytes;
+	uint64_t avail_bytes; /* free, and reserved by no other map */
+	/* The most that requests before it in the line and start windows
+	 * leave of the row, avail or not. */
+	uint64_t most_bytes;
+	/* The most that it could have once all that is held has ended. */
+	uint64_t lasting_bytes;
+};
+
+/*
+ * PUBLISH: publish a plan as a layer map, and reserve its charges with COMMIT.
+ *
+ * Tail: n_charges gm_charge_image, n_runs gm_plan_run, n_bytes uint64_t of
+ * layers, n_rows uint32_t, then the spec.  Reply: gm_publish_reply; tail: the
+ * bytes that are left of each charge's row, n_charges uint64_t.
+ *
+ * With wait_ns a map for which there is no room takes a place in the line.  A
+ * map whose layers lie on these rows alone is published in its turn.  Where
+ * n_rows others would do as well, the agent answers -EAGAIN when it is the
+ * map's turn: then ask for ROOM, plan, and publish again over the same
+ * connection, within a second.  Without runs it only waits, for as much as it
+ * charges; without runs and wait_ns it leaves the line.
+ *
+ * Other refusals are those of gpumap_plan_make(), with gm_publish_refusal.
+ */
+struct gm_publish {
+	struct gm_room map;
+	uint32_t setting; /* enum gpumap_setting */
+	uint32_t strategy;
+	uint32_t base_row;
+	uint32_t n_layers; /* the sum of all runs */
+	uint32_t dtype;    /* enum gpumap_dtype */
+	uint32_t compute_dtype;
 	uint32_t n_charges;
 	uint32_t n_runs;
-	uint32_t base_row;
-	uint32_t compute_dtype;
-	uint32_t spec_bytes;    /* with the NUL */
-	uint32_t warning_bytes; /* likewise; 0: none */
+	uint32_t n_bytes;    /* n_layers, or 0: sizes not known */
+	uint32_t n_rows;     /* any of which would do; 0: these alone */
+	uint32_t spec_bytes; /* with the NUL */
+	uint32_t max_batch_size;
+	uint32_t missing_row; /* where there is no room, and what is missing */
+	uint32_t reserved;
+	uint64_t missing_bytes;
+	uint64_t max_seq_len; /* 0: what the layers keep is not known */
+	uint64_t other_bytes;
+	uint64_t least_bytes; /* that the model takes on any rows, together */
+	uint64_t rows_given;  /* as ROOM says */
 };
 
 /* So many layers in one row, one after the other. */
-struct gm_control_run {
+struct gm_plan_run {
 	uint32_t row;
 	uint32_t n_layers;
 };
 
-/* PLAN's refusal.  The same with -ETIMEDOUT. */
-struct gm_control_plan_refusal {
+#define GM_PLAN_RUNS_MAX 8192u /* of one request */
+
+struct gm_publish_reply {
+	uint64_t version;
+};
+
+/* The refusal of PUBLISH and RESERVE. */
+struct gm_publish_refusal {
 	struct gm_refusal refusal;
-	uint64_t missing_bytes; /* with -ENOSPC; 0: not known */
+	/* with -ENOSPC and -ETIMEDOUT; 0: not known */
+	uint64_t missing_bytes;
 	uint32_t missing_row;
 	uint32_t reserved;
+};
+
+/*
+ * RESERVE: reserve bytes of rows without a model; without COMMIT only say how
+ * it would be.
+ *
+ * Tail: n_bytes uint64_t, then n_rows uint32_t.  Reply: gm_reserve_reply; tail:
+ * n gm_reserved_row.  The agent chooses the row, and keeps the request in the
+ * line until it can.
+ */
+struct gm_reserve_ask {
+	struct gm_room map;
+	uint32_t dtype;
+	uint32_t n_bytes; /* of each of the rows, or one for any of them */
+	uint32_t n_rows;  /* 0: all, or all that are no hosts and dummies */
+	uint32_t reserved;
+};
+
+struct gm_reserve_reply {
+	uint64_t version;       /* 0: not published */
+	uint64_t missing_bytes; /* which is no error of a map not committed */
+	uint32_t missing_row;
+	uint32_t n;
+};
+
+struct gm_reserved_row {
+	uint32_t row;
+	uint32_t reserved;
+	uint64_t bytes;
+	uint64_t left_bytes;
 };
 
 /*
@@ -681,12 +742,13 @@ _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 88, "wire");
-_Static_assert(sizeof(struct gm_control_plan) == 200, "wire");
-_Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
-_Static_assert(sizeof(struct gpumap_layer_cache) == 40, "wire");
-_Static_assert(sizeof(struct gpumap_plan_charge) == 64, "wire");
-_Static_assert(sizeof(struct gm_control_run) == 8, "wire");
-_Static_assert(sizeof(struct gm_control_plan_refusal) == 272, "wire");
+_Static_assert(sizeof(struct gm_room) == 88, "wire");
+_Static_assert(sizeof(struct gm_room_row) == 64, "wire");
+_Static_assert(sizeof(struct gm_publish) == 184, "wire");
+_Static_assert(sizeof(struct gm_plan_run) == 8, "wire");
+_Static_assert(sizeof(struct gm_publish_refusal) == 272, "wire");
+_Static_assert(sizeof(struct gm_reserve_ask) == 104, "wire");
+_Static_assert(sizeof(struct gm_reserved_row) == 24, "wire");
 _Static_assert(sizeof(struct gm_register) == 32, "wire");
 _Static_assert(sizeof(struct gm_forget) == 8, "wire");
 _Static_assert(sizeof(struct gm_export_ask) == 16, "wire");

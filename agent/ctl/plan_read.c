@@ -69,19 +69,27 @@ static int read_texts(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
 	struct gm_plan_error error = { .code = 0 };
+	char *text = NULL;
 	size_t n;
+	int ret;
 
 	p->q.ask.weights = GM_TEXT(ctl, WEIGHTS);
 	p->q.ask.text = GM_TEXT(ctl, SPEC) != NULL ? GM_TEXT(ctl, SPEC)
 						   : GM_TEXT(ctl, SPLIT);
 	if (GM_TEXT(ctl, TOPOLOGY) == NULL)
 		return GM_EXIT_OK;
-	if (gm_file_text(GM_TEXT(ctl, TOPOLOGY),
-			 "give the path of a topology file",
-			 GM_TOPOLOGY_FILE_BYTES, &p->text, &n, &error) != 0 ||
-	    gm_topology_file_parse(p->text, strlen(p->text), &p->topology,
-				   &error) != 0)
+	ret = gm_file_text(GM_TEXT(ctl, TOPOLOGY),
+			   "give the path of a topology file",
+			   GM_TOPOLOGY_FILE_BYTES, &text, &n, &error);
+	if (ret == 0)
+		ret = gm_topology_file_parse(text, strlen(text), &p->topology,
+					     &error);
+	free(text);
+	if (ret != 0)
 		return gm_ctl_plan_error(&error);
+	p->text = gm_topology_print(&p->topology);
+	if (p->text == NULL)
+		return gm_ctl_fail(ctl, -ENOMEM, "plan");
 	p->q.ask.text = p->text;
 	p->q.topology = &p->topology;
 	return GM_EXIT_OK;

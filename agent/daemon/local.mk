@@ -56,8 +56,9 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/map/map_kind.c %reldir%/map/map_kind.h \
 	%reldir%/map/map_publish.c %reldir%/map/map_publish.h \
 	%reldir%/map/pins.c %reldir%/map/pins.h \
-	%reldir%/map/plan_form.c %reldir%/map/plan_form.h \
-	%reldir%/map/plan_request.c %reldir%/map/plan_request.h \
+	%reldir%/map/admit.c %reldir%/map/admit.h \
+	%reldir%/map/admit_form.c %reldir%/map/admit_form.h \
+	%reldir%/map/room.c %reldir%/map/room.h \
 	%reldir%/map/release.c %reldir%/map/release.h \
 	%reldir%/map/reserve.c %reldir%/map/reserve.h \
 	%reldir%/map/transaction.c %reldir%/map/transaction.h \

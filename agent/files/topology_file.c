@@ -116,11 +116,11 @@ static int grow(struct reader *rd)
 	size_t room = texts->room ? 2 * texts->room : 32;
 	void *v;
 
-	if (texts->n == GM_TOPOLOGY_FILE_ENTRIES)
+	if (texts->n == GM_TOPOLOGY_ENTRIES)
 		return gm_error_set(rd->yaml.err, -E2BIG,
 				    "join entries to ranges",
 				    "Topology: more than %u entries",
-				    GM_TOPOLOGY_FILE_ENTRIES);
+				    GM_TOPOLOGY_ENTRIES);
 	if (texts->n < texts->room)
 		return 0;
 	v = reallocarray(texts->v, room, sizeof(*texts->v));
@@ -236,25 +236,6 @@ static int read_yaml(const char *text, size_t n, struct texts *ret_texts,
 
 /* ---- entries ------------------------------------------------------------- */
 
-static int read_entry(const struct text *text, struct gm_topology_entry *ret,
-		      struct gm_plan_error *err)
-{
-	struct gm_topology_entry entry = { .has_isq = text->isq,
-					   .has_device = text->device };
-	int r = 0;
-
-	if (text->isq)
-		r = gm_isq_parse(text->isq, &entry.isq, err);
-	if (r == 0 && text->device)
-		r = gm_topology_device_parse(text->device, &entry.device, err);
-	if (r == 0 && entry.device.kind == GM_LOCATION_CUDA &&
-	    gm_topology_is_off_cuda(&entry))
-		r = gm_isq_not_on_cuda(err);
-	if (r == 0)
-		*ret = entry;
-	return r;
-}
-
 static bool is_pattern(const char *selector)
 {
 	size_t n = strlen(selector);
@@ -277,47 +258,7 @@ static int add_pattern(struct gm_topology *t, const char *selector,
 				    "Invalid topology regex `%.*s`: %s",
 				    (int)gm_min(n, GM_PATTERN_BYTES),
 				    selector + 1, why);
-	t->pattern_has_isq |= entry->has_isq;
-	t->pattern_not_cuda |=
-		!entry->has_device && gm_topology_is_off_cuda(entry);
-	return 0;
-}
-
-static int parse_numbers(const char *selector, struct gm_topology_range *range,
-			 struct gm_plan_error *err)
-{
-	const char *dash = strchr(selector, '-');
-	size_t n = dash ? (size_t)(dash - selector) : strlen(selector);
-	const char *wrong = gm_number_parse(selector, n, &range->start);
-
-	if (!wrong && dash)
-		wrong = gm_number_parse(dash + 1, strlen(dash + 1),
-					&range->end);
-	else if (!wrong && __builtin_add_overflow(range->start, 1, &range->end))
-		wrong = "number too large to fit in target type";
-	if (wrong)
-		return gm_error_set(err, -EINVAL,
-				    "selectors are N, START-END and /REGEX/",
-				    "%s", wrong);
-	return 0;
-}
-
-static int add_range(struct gm_topology *t, const char *selector,
-		     const struct gm_topology_entry *entry, uint64_t index,
-		     struct gm_plan_error *err)
-{
-	struct gm_topology_range range = { .index = index, .entry = *entry };
-	int r = parse_numbers(selector, &range, err);
-
-	if (r)
-		return r;
-	if (range.end <= range.start)
-		return gm_error_set(err, -EINVAL,
-				    "the end is one more than the last layer",
-				    "Topology range end must be > start, got "
-				    "%" PRIu64 " <= %" PRIu64,
-				    range.end, range.start);
-	t->ranges[t->n_ranges++] = range;
+	gm_topology_add_pattern(t, entry);
 	return 0;
 }
 
@@ -333,13 +274,14 @@ static int read_texts(const struct texts *texts, struct gm_topology *t,
 		const char *selector = texts->v[i].selector;
 		struct gm_topology_entry entry;
 
-		r = read_entry(&texts->v[i], &entry, err);
+		r = gm_topology_entry_parse(texts->v[i].isq, texts->v[i].device,
+					    &entry, err);
 		if (r)
 			break;
 		if (is_pattern(selector))
 			r = add_pattern(t, selector, &entry, err);
 		else
-			r = add_range(t, selector, &entry, i, err);
+			r = gm_topology_add(t, selector, &entry, i, err);
 	}
 	return r;
 }

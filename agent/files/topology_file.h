@@ -29,9 +29,8 @@
 #include "lib/model/plan/error.h"
 #include "lib/model/plan/topology.h"
 
-#define GM_TOPOLOGY_FILE_BYTES   (1u << 20) /* most bytes of a file */
-#define GM_TOPOLOGY_FILE_ENTRIES 16384u
-#define GM_TOPOLOGY_FILE_DEPTH   16u
+#define GM_TOPOLOGY_FILE_BYTES (1u << 20) /* most bytes of a file */
+#define GM_TOPOLOGY_FILE_DEPTH 16u
 
 /*
  * gm_topology_file_parse - read a topology

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/plan.h - have the agent place a model on rows, and reserve its memory.
+ * gpumap/plan.h - place a model on rows, and have the agent reserve its memory.
  */
 #ifndef GPUMAP_PLAN_H
 #define GPUMAP_PLAN_H
@@ -47,8 +47,14 @@ struct gpumap_plan_request {
 	uint32_t strategy;    /* enum gpumap_strategy; 0: fill */
 	uint32_t base_row;    /* of what belongs to no layer, with
 			      * GPUMAP_PLAN_BASE; else the row of layer 0 */
-	const char *text;     /* a manual map's spec, a topology's YAML, or the
-			      * layers of each rank of a pipeline, "16,16" */
+	const char *text;     /* a manual map's spec; the layers of each rank of
+			      * a pipeline, "16,16"; or a topology's ranges,
+			      * "0-16:cuda[0];16-32:cpu:Q8_0": of layers from
+			      * the first to before the second, or of one, with
+			      * a device, a type that they are quantised to, or
+			      * both, and "*" for a pattern over names of
+			      * tensors.  The range with the higher end wins,
+			      * of equals the later one */
 	const char *weights;  /* of a pipeline without @text: "1,2"; or NULL */
 	const uint32_t *rows; /* only these, in this order; NULL: all rows,
 			      * but dummy rows only where a spec names them or
@@ -130,12 +136,14 @@ struct gpumap_plan_charge {
 };
 
 /*
- * gpumap_plan_make - have the agent place a model
+ * gpumap_plan_make - place a model, and have the agent publish the map
  *
- * The agent plans with the free memory of each row less the reservations of
- * committed maps, and reserves this map's charges in the same step: no two
- * plans receive the same memory, whichever processes request them.  A map that
- * is replaced gives up its own reservation first.
+ * The agent says what is free of each row and not reserved by committed maps,
+ * the library plans with that, and the agent admits the map's charges: no two
+ * plans receive the same memory, whichever processes request them.  A map for
+ * which the memory has gone meanwhile is placed again; where that happens twice
+ * it waits in the line for 2 seconds at most.  A map that is replaced gives up
+ * its own reservation first.
  *
  * GPUMAP_SETTING_RESERVE has no model: it reserves layer_bytes[i] of rows[i],
  * for n_layers = n_rows rows, and keeps nothing back.  The bytes are 1 or more,
@@ -145,16 +153,19 @@ struct gpumap_plan_charge {
  * that are neither hosts nor dummies, or for all where there are no such rows.
  * The map has one layer on each row that it reserves.
  *
- * A request with wait_ns waits in a line, first in, first out on each row: a
- * request is admitted when it fits, and no request before it waits for a row
- * that it would take.  Nor does a held map without wait_ns overtake those in
- * the line; a map that it replaces may keep its bytes.  A RESERVE request of 0
- * bytes comes after those alone that wait for a start window, and after none if
- * it has no window.  In the line another RESERVE request waits for the rows
- * whose memory, if all of it were free, would suffice, and any other request
- * for all that it may use.  While its user's other maps have so much of a row
- * that it would be more than one user's share, it waits for them to end, and
- * keeps none waiting.
+ * A request with wait_ns waits in a line, as gpumap(7) says: it is admitted
+ * when it fits, and a later request passes it where both could stand there
+ * together.  Nor does a held map without wait_ns overtake those in the line; a
+ * map that it replaces may keep its bytes.  A RESERVE request of 0 bytes comes
+ * after those alone that wait for a start window, and after none if it has no
+ * window.  In the line another RESERVE request waits for the rows whose memory,
+ * if all of it were free, would suffice.  Any other request waits for the rows
+ * of its map; or, where a strategy places the layers, for all that it may use.
+ * Such a map is placed again when it is its turn, in this call.  A turn ends
+ * after a second in which this process has not answered, such as one that is
+ * stopped; a request that has missed two turns comes last in the line.  While
+ * its user's other maps have so much of a row that it would be more than one
+ * user's share, a request waits for them to end, and keeps none waiting.
  *
  * A map that is made for another user counts in all limits as that user's,
  * whose processes may replace and release it; the process that holds it may
@@ -186,11 +197,14 @@ struct gpumap_plan_charge {
  *				stored.  The request has been carried out
  *		-EINVAL		a number or a text was refused, such as n_layers
  *				above 65536
- *		-E2BIG		a text with more layers, or changes of row, than
- *				a plan may have; more than 8192 caches; or a
+ *		-E2BIG		a text with more layers than a map may have; a
+ *				map to be published that changes its row more
+ *				than 8191 times; more than 8192 caches; or a
  *				field newer than this library
  *		-ENODEV		a row that does not exist, or is failed or lost
- *		-EAGAIN		a row was given to another device meanwhile
+ *		-EAGAIN		the memory was gone whenever the map was to be
+ *				published, or a row was given to another device
+ *				meanwhile
  *		-EOVERFLOW	sizes of 2^64 bytes or more
  *		-EDQUOT		32 MiB of this user's requests wait for their
  *				turn; or, to publish, it has published or
@@ -210,8 +224,9 @@ struct gpumap_plan_charge {
  *		-EMSGSIZE, -ENOMEM, -EACCES, -ECONNREFUSED, -ECONNRESET,
  *		-EOWNERDEAD	as gpumap_layers_publish()
  *		gpumap_refusal() says what was wrong
- * Cost		a round trip on the control socket, and the plan: a millisecond
- *		for 80 layers on 8 rows; with GPUMAP_PLAN_COMMIT a write to disk
+ * Cost		a round trip on the control socket, a second one to publish, and
+ *		the plan: a millisecond for 80 layers on 8 rows; with
+ *		GPUMAP_PLAN_COMMIT a write to disk
  * Threads	any, in turn
  */
 GPUMAP_API int

@@ -41,7 +41,7 @@ lib_libmodel_la_SOURCES = \
 	%reldir%/share.c \
 	%reldir%/state.c \
 	%reldir%/table.c %reldir%/table.h
-lib_libmodel_la_LIBADD = lib/libcheckpoint.la
+lib_libmodel_la_LIBADD = lib/libplan.la lib/libcheckpoint.la
 
 lib_LTLIBRARIES += lib/libgpumap-model.la
 lib_libgpumap_model_la_SOURCES =

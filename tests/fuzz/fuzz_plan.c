@@ -19,7 +19,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "agent/files/topology_file.h"
 #include "lib/model/plan/plan.h"
 
 #define HEAD 5
@@ -219,7 +218,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(text);
 	in.q.ask.text = *text ? text : NULL;
 	if (in.q.ask.setting == GPUMAP_SETTING_TOPOLOGY && in.q.ask.text) {
-		r = gm_topology_file_parse(text, strlen(text), &topology, &err);
+		r = gm_topology_parse(text, &topology, &err);
 		in.q.topology = &topology;
 	}
 	if (r == 0)

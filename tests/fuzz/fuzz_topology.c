@@ -63,6 +63,30 @@ static void map(const struct gm_topology *t, uint64_t n_layers)
 	gm_place_free(&p);
 }
 
+/* A text of ranges says the same. */
+static void check_text(const struct gm_topology *t)
+{
+	char *text = gm_topology_print(t);
+	struct gm_topology read;
+
+	MUST(text && gm_topology_parse(text, &read, NULL) == 0);
+	MUST(read.n_ranges == t->n_ranges &&
+	     read.pattern_has_isq == t->pattern_has_isq &&
+	     read.pattern_not_cuda == t->pattern_not_cuda);
+	for (size_t i = 0; i < t->n_ranges; i++) {
+		const struct gm_topology_entry *a = &t->ranges[i].entry;
+		const struct gm_topology_entry *b = &read.ranges[i].entry;
+
+		MUST(read.ranges[i].start == t->ranges[i].start &&
+		     read.ranges[i].end == t->ranges[i].end &&
+		     a->has_isq == b->has_isq && a->isq == b->isq &&
+		     a->has_device == b->has_device &&
+		     gm_location_equal(&a->device, &b->device));
+	}
+	gm_topology_free(&read);
+	free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct gm_plan_error err = { 0 };
@@ -77,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	check_ranges(&t);
+	check_text(&t);
 	map(&t, data[0]);
 	gm_topology_free(&t);
 	return 0;

@@ -220,6 +220,7 @@ gm_system_planning = \
 	%reldir%/planning/concurrent_commits.c \
 	%reldir%/planning/for_user.c \
 	%reldir%/planning/plan.c \
+	%reldir%/planning/turns.c \
 	%reldir%/planning/wait.c \
 	%reldir%/planning/wait_abuse.c \
 	%reldir%/planning/wait_concurrent.c \

@@ -10,6 +10,8 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
 
+#define TRIES_A_TURN 8u /* of the loop's turns; one of a user */
+
 /* The time of the next look, whatever happens until then. */
 static uint64_t look_at(const struct gm_wait_line *line, uint64_t now)
 {
@@ -274,44 +276,78 @@ static uint32_t mark(struct gm_wait_line *line, uint64_t now)
 	limits_init(&before);
 	TAILQ_FOREACH(place, &line->places, entry)
 	{
+		bool is_new = place->n_changes != line->n_changes ||
+			      (place->is_for_start &&
+			       now - place->tried_ns >= GM_WAIT_LINE_START_NS);
+
 		place->is_to_try =
 			!place->is_tried &&
 			(place->is_dropped || now >= place->until_ns ||
-			 may_move(place, &before));
+			 (is_new && may_move(place, &before)));
 		n += place->is_to_try;
 		add_limits(&before, place, place->bars);
 	}
 	return n;
 }
 
-/* One that is tried may leave at once, and others with it. */
-static struct gm_wait_place *next(struct gm_wait_line *line)
+/* Users of whom a place has been tried in this turn of the loop. */
+struct turn {
+	uint32_t n;
+	uint32_t uids[TRIES_A_TURN];
+};
+
+static bool has_had(const struct turn *turn, uint32_t uid)
+{
+	for (uint32_t i = 0; i < turn->n; i++)
+		if (turn->uids[i] == uid)
+			return true;
+	return false;
+}
+
+/* Try the next place that may have room, which may leave at once, and others
+ * with it.  Returns whether there was one. */
+static bool try_next(struct gm_wait_line *line, struct turn *turn)
 {
 	struct gm_wait_place *place;
 
 	TAILQ_FOREACH(place, &line->places, entry)
 	{
-		if (place->is_to_try)
-			break;
+		uint32_t uid = place->uid;
+
+		if (!place->is_to_try || has_had(turn, uid))
+			continue;
+		place->is_to_try = false;
+		place->is_tried = true;
+		place->tried_ns = gm_loop_now();
+		place->n_changes = line->n_changes;
+		if (place->again(place)) {
+			turn->uids[turn->n++] = uid;
+			return true;
+		}
+		place->is_tried = false;
 	}
-	return place;
+	return false;
 }
 
 static void look(struct gm_timer *timer)
 {
 	struct gm_wait_line *line = gm_owner(timer, struct gm_wait_line, timer);
-	struct gm_wait_place *place;
+	struct turn turn = { .n = 0 };
+	uint64_t now = gm_loop_now();
 
+	if (now - line->look_ns >= GM_WAIT_LINE_LOOK_NS) {
+		line->look_ns = now;
+		line->n_changes++;
+	}
 	line->is_due = false;
 	arm(line);
-	if (mark(line, gm_loop_now()) == 0)
+	if (mark(line, now) == 0)
 		return;
-	while ((place = next(line)) != NULL) {
-		place->is_to_try = false;
-		place->is_tried = true;
-		place->n_changes = line->n_changes;
-		place->again(place);
-	}
+	while (turn.n < TRIES_A_TURN && try_next(line, &turn))
+		;
+	/* Others of these users have theirs in the next turn. */
+	line->is_due |= turn.n > 0;
+	arm(line);
 }
 
 /* A change while the place was tried may be one that the attempt did not see.

@@ -18,8 +18,9 @@
  * waits behind those that wait for a window alone.
  *
  * The line does not know what is free now.  A place is told to try again
- * whenever something may have changed and the place may move, and the owner
- * either leaves the line then or says that it still waits.  The agent has
+ * whenever something may have changed and the place may move, one of a user in
+ * each turn of the loop, and the owner either leaves the line then or says that
+ * it still waits.  The agent has
  * events of most changes; of the others, such as memory that a host's processes
  * free, it hears within GM_WAIT_LINE_LOOK_NS, because the line looks that often
  * while it is not empty.
@@ -53,8 +54,9 @@ struct gm_wait_limits {
 /* Embedded in its owner, which sets the fields of the first part. */
 struct gm_wait_place {
 	/* Try again; the place stays in the line.  Also when its time is
-	 * over, or it is dropped. */
-	void (*again)(struct gm_wait_place *place);
+	 * over, or it is dropped.  Returns false where a glance showed that
+	 * there is no room: then it waits on. */
+	bool (*again)(struct gm_wait_place *place);
 	const char *name;
 	uint32_t uid; /* set before the first of all calls */
 	uint32_t pid;
@@ -76,7 +78,8 @@ struct gm_wait_place {
 	TAILQ_ENTRY(gm_wait_place) entry;
 	uint64_t number; /* grows along the line; 0: not in it */
 	uint64_t since_ns;
-	uint64_t n_changes; /* of the line, when it was tried last */
+	uint64_t n_changes; /* of the line, when it was tried last, */
+	uint64_t tried_ns;  /* and the time */
 	bool is_dropped;
 	bool is_tried;                   /* at present */
 	bool is_to_try;                  /* in this look at the line */
@@ -94,6 +97,7 @@ struct gm_wait_line {
 	struct gm_daemon *d;
 	uint64_t last; /* number */
 	uint64_t n_changes;
+	uint64_t look_ns;  /* the last one for which nothing had changed */
 	bool is_due;       /* a look, as soon as possible */
 	uint64_t fresh_ns; /* when it was found who keeps what; 0: anew */
 	/* The least that strangers had of each row in the last seconds, and

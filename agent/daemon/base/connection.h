@@ -74,10 +74,11 @@ struct gm_connection {
 	uint32_t busy;        /* calls that still use this struct */
 	struct gm_timer rest; /* until more is read */
 	uint64_t full_ns;     /* the last rest for want of room; 0: none */
-	struct gm_control pending;  /* header of the request that waits */
-	struct gm_session *session; /* NULL: none */
-	struct gm_change *change;   /* that it waits for; NULL: none */
-	struct gm_drain_wait drain; /* likewise */
+	struct gm_control pending;   /* header of the request that waits */
+	struct gm_session *session;  /* NULL: none */
+	struct gm_change *change;    /* that it waits for; NULL: none */
+	struct gm_drain_wait drain;  /* likewise */
+	struct gm_admit_place *line; /* in its turn, see map/admit.c; or NULL */
 	/* In the server's map_waits, while it waits for a change. */
 	TAILQ_ENTRY(gm_connection) map_wait;
 	bool waits_for_map;

@@ -16,24 +16,9 @@
 #include "agent/daemon/segment/segment.h"
 #include "gpumap.h"
 
-/* The text's share of a refusal's bytes, without "; " and the NUL. */
-#define TEXT_ROOM   160
-#define REMEDY_ROOM (GM_WHY_BYTES - TEXT_ROOM - 3)
-
-int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
-		    const struct gm_plan_error *error)
+static int explain(char *ret_why, int ret, const struct gm_plan_error *error)
 {
-	int n = (int)strlen(error->text);
-
-	if (n > 0 && error->text[n - 1] == '.') /* something may follow */
-		n--;
-	if (error->remedy[0] != '\0')
-		snprintf(ret_why, GM_WHY_BYTES, "%.*s; %.*s",
-			 n < TEXT_ROOM ? n : TEXT_ROOM, error->text,
-			 REMEDY_ROOM, error->remedy);
-	else
-		snprintf(ret_why, GM_WHY_BYTES, "%.*s", GM_WHY_BYTES - 1,
-			 error->text);
+	gm_error_explain(error, ret_why, GM_WHY_BYTES);
 	return ret;
 }
 
@@ -70,11 +55,11 @@ static int place(const struct gm_map_rows *rows,
 
 	ret = gm_spec_parse(request->spec, &spec, &error);
 	if (ret != 0)
-		return gm_maps_explain(ret_why, ret, &error);
+		return explain(ret_why, ret, &error);
 	ask.map = &spec;
 	ret = gm_place_make(&ask, ret_place, &error);
 	gm_spec_free(&spec);
-	return ret == 0 ? 0 : gm_maps_explain(ret_why, ret, &error);
+	return ret == 0 ? 0 : explain(ret_why, ret, &error);
 }
 
 /* Tensors outside of the layers lie on the base row.  Returns the number of

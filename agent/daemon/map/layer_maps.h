@@ -67,10 +67,6 @@ int gm_maps_make(const struct gm_map_rows *rows,
 /* Allowed for a zeroed one. */
 void gm_maps_free(struct gm_map_made *made);
 
-/* A plan's error as the words of a refusal.  Returns @ret. */
-int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
-		    const struct gm_plan_error *error);
-
 /*
  * gm_maps_configured - publish every [map NAME] of the configuration
  *

@@ -67,8 +67,10 @@ static int check_generated(struct gm_mask_image *image, uint64_t limit,
 	struct gm_plan_error error = { .text = "" };
 	int ret = gm_mask_check(&spec, image->dtype, limit, &size, &error);
 
-	if (ret != 0)
-		return gm_maps_explain(ret_why, ret, &error);
+	if (ret != 0) {
+		gm_error_explain(&error, ret_why, GM_WHY_BYTES);
+		return ret;
+	}
 	if (size.bytes == 0)
 		return gm_why(ret_why, -EINVAL,
 			      "a mask without queries has nothing to "

@@ -178,7 +178,7 @@ int gm_arrange(const struct gm_arrange_ask *ask, char ret_why[GM_WHY_BYTES],
 	if (r == 0)
 		r = describe(ask, &mesh, ret_why, ret);
 	else
-		gm_maps_explain(ret_why, r, &error);
+		gm_error_explain(&error, ret_why, GM_WHY_BYTES);
 	gm_mesh_free(&mesh);
 	return r;
 }

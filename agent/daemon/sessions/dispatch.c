@@ -17,11 +17,11 @@
 #include "agent/daemon/cluster/cluster.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/map/admit.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/map_publish.h"
 #include "agent/daemon/map/pins.h"
-#include "agent/daemon/map/plan_request.h"
 #include "agent/daemon/map/release.h"
 #include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/masks.h"
@@ -482,9 +482,14 @@ static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_LOADING] = { .body_bytes = sizeof(struct gm_loading),
 				 .of_session = true,
 				 .handle = gm_session_handle_loading },
-	[GM_CONTROL_PLAN] = { .body_bytes = sizeof(struct gm_control_plan),
-			      .has_tail = true,
-			      .handle = gm_plan_change_handle },
+	[GM_CONTROL_ROOM] = { .body_bytes = sizeof(struct gm_room),
+			      .handle = gm_admit_room_handle },
+	[GM_CONTROL_PUBLISH] = { .body_bytes = sizeof(struct gm_publish),
+				 .has_tail = true,
+				 .handle = gm_admit_publish_handle },
+	[GM_CONTROL_RESERVE] = { .body_bytes = sizeof(struct gm_reserve_ask),
+				 .has_tail = true,
+				 .handle = gm_admit_reserve_handle },
 	[GM_CONTROL_REGISTER] = { .body_bytes = sizeof(struct gm_register),
 				  .has_fd = true,
 				  .of_session = true,
@@ -586,7 +591,7 @@ static const struct gm_request_kind kinds[] = {
 			       .handle = gm_usage_request_handle },
 };
 
-_Static_assert(sizeof(struct gm_control_plan) <=
+_Static_assert(sizeof(struct gm_publish) <=
 			       sizeof(((struct gm_request *)0)->body) &&
 		       sizeof(struct gm_mask_publish) <=
 			       sizeof(((struct gm_request *)0)->body),

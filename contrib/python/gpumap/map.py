@@ -472,7 +472,7 @@ class Map(_core.Map):
         rows: Iterable[int] | None = None,
         strategy: Strategy | str = Strategy.FILL,
         spec: str | None = None,
-        topology: str | None = None,
+        topology: str | Mapping[Any, Mapping[str, Any]] | None = None,
         split: str | Sequence[int] | None = None,
         dtype: DTypeLike | Literal["auto"] = "auto",
         max_seq_len: int = 4096,
@@ -492,7 +492,8 @@ class Map(_core.Map):
         rows        only these, in this order; None: all
         strategy    "fill", "balance" or "fewest"
         spec        place it by hand, "0:40;1:40"
-        topology    or by this YAML
+        topology    or by these ranges, "0-16:cuda[0];16-32:cpu"; or by what a
+                    topology file of mistral.rs says, as read by a YAML parser
         split       or as a pipeline with these layers a rank, [16, 16]
         dtype       of activations and the KV cache; "auto": the best there is
         paged       ("mib", n), ("share", 0.9) or ("tokens", n)
@@ -514,7 +515,7 @@ class Map(_core.Map):
         if spec is not None:
             setting, text = Setting.MANUAL, spec
         elif topology is not None:
-            setting, text = Setting.TOPOLOGY, topology
+            setting, text = Setting.TOPOLOGY, _topology_text(topology)
         elif split is not None:
             setting = Setting.PIPELINE
             text = split if isinstance(split, str) else _numbers_text(split)
@@ -941,6 +942,23 @@ def _in_line(map: Map, request: dict[str, Any], caches: bytes = b"") -> Plan:
     if isinstance(result[0], BaseException):
         raise result[0]
     return result[0]
+
+
+def _topology_text(
+    topology: str | Mapping[Any, Mapping[str, Any]],
+) -> str:
+    """The ranges as gpumap_plan_request.text has them; "*" is for a pattern
+    over the names of tensors, which places no layers."""
+    if isinstance(topology, str):
+        return topology
+    entries = []
+    for layers, entry in topology.items():
+        selector = str(layers)
+        if selector.startswith("/") and selector.endswith("/"):
+            selector = "*"
+        device, isq = entry.get("device") or "", entry.get("isq") or ""
+        entries.append(f"{selector}:{device}:{isq}")
+    return ";".join(entries)
 
 
 def _numbers_text(numbers: Sequence[int]) -> str:

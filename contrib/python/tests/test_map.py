@@ -183,6 +183,14 @@ def test_plan(map: gpumap.Map, checkpoint: Path, agent: Agent) -> None:
     map.release("by-hand")
     plan = map.plan(checkpoint, split=[1, 3], rows=[0, 1])
     assert plan.rows.tolist() == [0, 1, 1, 1] and plan.version == 0
+    topology = {"0-2": {"device": "cpu"}, "/ffn/": {"isq": "Q4K"}, 2: {}}
+    plan = map.plan(checkpoint, topology=topology, base_row=1)
+    assert plan.rows.tolist() == [1] * 4
+    assert "the topology quantises" in plan.warnings[0]
+    plan = map.plan(checkpoint, topology="0-2:cpu;2")
+    assert plan.rows.tolist() == [0] * 4 and not plan.warnings
+    with pytest.raises(gpumap.Invalid, match="Device specifier"):
+        map.plan(checkpoint, topology="0-2:gpu")
 
 
 def test_plan_for_an_engine(map: gpumap.Map) -> None:

@@ -35,6 +35,24 @@ int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
 	return code;
 }
 
+/* The text's share of a refusal's bytes, without "; " and the NUL. */
+#define TEXT_ROOM 160
+
+void gm_error_explain(const struct gm_plan_error *err, char *ret_text,
+		      size_t bytes)
+{
+	int n = (int)strlen(err->text), room = (int)bytes - 1;
+
+	if (n > 0 && err->text[n - 1] == '.') /* something may follow */
+		n--;
+	if (err->remedy[0] != '\0')
+		snprintf(ret_text, bytes, "%.*s; %.*s",
+			 n < TEXT_ROOM ? n : TEXT_ROOM, err->text,
+			 room - TEXT_ROOM - 2, err->remedy);
+	else
+		snprintf(ret_text, bytes, "%.*s", room, err->text);
+}
+
 int gm_error_of_sentence(struct gm_plan_error *err, int code,
 			 const char *sentence)
 {

@@ -12,6 +12,8 @@
 #ifndef GM_ERROR_H
 #define GM_ERROR_H
 
+#include <stddef.h>
+
 struct gm_plan_error {
 	int code;         /* negative errno */
 	char text[8192];  /* what is wrong; names the file, row or entry */
@@ -30,6 +32,11 @@ struct gm_plan_error {
  */
 int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
 		 const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Both sentences as one of at most @bytes, NUL included: the text's share is
+ * less where they do not fit. */
+void gm_error_explain(const struct gm_plan_error *err, char *ret_text,
+		      size_t bytes);
 
 /* Describe a failure by a sentence of lib/model/checkpoint, which ends with
  * "; " and the remedy; empty: for want of memory.  Returns @code. */

@@ -4,6 +4,8 @@
 #include "lib/model/plan/topology.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,9 +56,75 @@ int gm_topology_device_parse(const char *text, struct gm_location *ret_location,
 
 /* ---- ranges -------------------------------------------------------------- */
 
+static int parse_numbers(const char *selector, struct gm_topology_range *range,
+			 struct gm_plan_error *err)
+{
+	const char *dash = strchr(selector, '-');
+	size_t n = dash ? (size_t)(dash - selector) : strlen(selector);
+	const char *wrong = gm_number_parse(selector, n, &range->start);
+
+	if (!wrong && dash)
+		wrong = gm_number_parse(dash + 1, strlen(dash + 1),
+					&range->end);
+	else if (!wrong && __builtin_add_overflow(range->start, 1, &range->end))
+		wrong = "number too large to fit in target type";
+	if (wrong)
+		return gm_error_set(err, -EINVAL,
+				    "selectors are N, START-END and /REGEX/",
+				    "%s", wrong);
+	return 0;
+}
+
 bool gm_topology_is_off_cuda(const struct gm_topology_entry *entry)
 {
 	return entry->has_isq && !gm_isq_runs_on_cuda(entry->isq);
+}
+
+int gm_topology_entry_parse(const char *isq, const char *device,
+			    struct gm_topology_entry *ret_entry,
+			    struct gm_plan_error *err)
+{
+	struct gm_topology_entry entry = { .has_isq = isq,
+					   .has_device = device };
+	int r = 0;
+
+	if (isq)
+		r = gm_isq_parse(isq, &entry.isq, err);
+	if (r == 0 && device)
+		r = gm_topology_device_parse(device, &entry.device, err);
+	if (r == 0 && entry.device.kind == GM_LOCATION_CUDA &&
+	    gm_topology_is_off_cuda(&entry))
+		r = gm_isq_not_on_cuda(err);
+	if (r == 0)
+		*ret_entry = entry;
+	return r;
+}
+
+void gm_topology_add_pattern(struct gm_topology *t,
+			     const struct gm_topology_entry *entry)
+{
+	t->pattern_has_isq |= entry->has_isq;
+	t->pattern_not_cuda |=
+		!entry->has_device && gm_topology_is_off_cuda(entry);
+}
+
+int gm_topology_add(struct gm_topology *t, const char *layers,
+		    const struct gm_topology_entry *entry, uint64_t index,
+		    struct gm_plan_error *err)
+{
+	struct gm_topology_range range = { .index = index, .entry = *entry };
+	int r = parse_numbers(layers, &range, err);
+
+	if (r)
+		return r;
+	if (range.end <= range.start)
+		return gm_error_set(err, -EINVAL,
+				    "the end is one more than the last layer",
+				    "Topology range end must be > start, got "
+				    "%" PRIu64 " <= %" PRIu64,
+				    range.end, range.start);
+	t->ranges[t->n_ranges++] = range;
+	return 0;
 }
 
 /* Sort so that the range that wins comes later: the one with the higher end, or
@@ -137,4 +205,114 @@ bool gm_topology_suits_cuda(const struct gm_topology *t, uint64_t first,
 uint64_t gm_topology_end(const struct gm_topology *t)
 {
 	return t->n_ranges ? t->ranges[t->n_ranges - 1].end : 0;
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+#define FIELD_BYTES 64u
+
+/* The next field of an entry, up to a colon or the entry's end at @end. */
+static void take_field(const char **at, const char *end,
+		       char ret_field[FIELD_BYTES])
+{
+	const char *colon = memchr(*at, ':', (size_t)(end - *at));
+	size_t n = (size_t)((colon ? colon : end) - *at);
+
+	snprintf(ret_field, FIELD_BYTES, "%.*s",
+		 (int)gm_min(n, FIELD_BYTES - 1), *at);
+	*at = colon ? colon + 1 : end;
+}
+
+static int parse_entry(const char *at, const char *end, struct gm_topology *t,
+		       struct gm_plan_error *err)
+{
+	char layers[FIELD_BYTES], device[FIELD_BYTES], isq[FIELD_BYTES];
+	struct gm_topology_entry entry;
+	int r;
+
+	take_field(&at, end, layers);
+	take_field(&at, end, device);
+	take_field(&at, end, isq);
+	r = gm_topology_entry_parse(isq[0] ? isq : NULL,
+				    device[0] ? device : NULL, &entry, err);
+	if (r)
+		return r;
+	if (strcmp(layers, "*") != 0)
+		return gm_topology_add(t, layers, &entry, t->n_ranges, err);
+	gm_topology_add_pattern(t, &entry);
+	return 0;
+}
+
+int gm_topology_parse(const char *text, struct gm_topology *ret_topology,
+		      struct gm_plan_error *ret_err)
+{
+	struct gm_topology t = { 0 };
+	size_t n = 1;
+	int r = 0;
+
+	for (const char *at = text; *at; at++)
+		n += *at == ';';
+	if (n > GM_TOPOLOGY_ENTRIES)
+		return gm_error_set(ret_err, -E2BIG, "join entries to ranges",
+				    "Topology: more than %u entries",
+				    GM_TOPOLOGY_ENTRIES);
+	t.ranges = calloc(n, sizeof(*t.ranges));
+	if (!t.ranges)
+		return gm_error_no_memory(ret_err);
+	while (*text && r == 0) {
+		const char *end = strchrnul(text, ';');
+
+		r = parse_entry(text, end, &t, ret_err);
+		text = *end ? end + 1 : end;
+	}
+	if (r) {
+		gm_topology_free(&t);
+		return r;
+	}
+	gm_topology_settle(&t);
+	*ret_topology = t;
+	return 0;
+}
+
+static const char *device_text(const struct gm_topology_entry *entry,
+			       char text[FIELD_BYTES])
+{
+	const char *kind =
+		entry->device.kind == GM_LOCATION_CUDA ? "cuda" : "metal";
+
+	if (!entry->has_device)
+		return "";
+	if (entry->device.kind == GM_LOCATION_CPU)
+		return "cpu";
+	snprintf(text, FIELD_BYTES, "%s[%" PRIu64 "]", kind,
+		 entry->device.ordinal);
+	return text;
+}
+
+char *gm_topology_print(const struct gm_topology *t)
+{
+	char *text = NULL, device[FIELD_BYTES];
+	size_t bytes;
+	FILE *to = open_memstream(&text, &bytes);
+
+	if (!to)
+		return NULL;
+	for (size_t i = 0; i < t->n_ranges; i++) {
+		const struct gm_topology_range *range = &t->ranges[i];
+		const struct gm_topology_entry *entry = &range->entry;
+
+		fprintf(to, "%s%" PRIu64 "-%" PRIu64 ":%s", i ? ";" : "",
+			range->start, range->end, device_text(entry, device));
+		if (entry->has_isq)
+			fprintf(to, ":%s", gm_isq_name(entry->isq));
+	}
+	/* The two facts that are kept of patterns. */
+	if (t->pattern_has_isq)
+		fprintf(to, "%s*::%s", t->n_ranges ? ";" : "",
+			gm_isq_name(t->pattern_not_cuda ? GM_ISQ_Q8_1
+							: GM_ISQ_Q4_0));
+	if (fclose(to) == 0)
+		return text;
+	free(text);
+	return NULL;
 }

@@ -22,6 +22,8 @@
 #include "lib/model/plan/error.h"
 #include "lib/model/plan/isq.h"
 
+#define GM_TOPOLOGY_ENTRIES 16384u
+
 /* A device as topologies and requests name it: "cpu", "cuda[1]". */
 enum gm_location_kind {
 	GM_LOCATION_CPU,
@@ -56,6 +58,38 @@ struct gm_topology {
 	bool pattern_not_cuda; /* and one without a device a type that CUDA
 				* devices cannot compute with */
 };
+
+/*
+ * gm_topology_parse - read ranges as requests have them
+ *
+ * text		"0-16:cuda[0];16:cpu:Q8_0;*::Q6K": entries of the layers START
+ *		to END - 1, or of one; with a device, a type, or both; "*" is
+ *		an entry for a pattern
+ * ret_topology	give it back with gm_topology_free()
+ *
+ * Returns	0; -EINVAL, -E2BIG: more than GM_TOPOLOGY_ENTRIES; -ENOMEM
+ * Threads	any
+ */
+int gm_topology_parse(const char *text, struct gm_topology *ret_topology,
+		      struct gm_plan_error *ret_err);
+
+/* The same in the other direction.  NULL: no memory; else free() it. */
+char *gm_topology_print(const struct gm_topology *topology);
+
+/* An entry by its texts; NULL: it has none.  Returns 0, -EINVAL with an error
+ * text of mistral.rs. */
+int gm_topology_entry_parse(const char *isq, const char *device,
+			    struct gm_topology_entry *ret_entry,
+			    struct gm_plan_error *ret_err);
+
+/* Add an entry of @layers, "N" or "START-END", for which there is room.
+ * Returns 0, -EINVAL. */
+int gm_topology_add(struct gm_topology *topology, const char *layers,
+		    const struct gm_topology_entry *entry, uint64_t index,
+		    struct gm_plan_error *ret_err);
+
+void gm_topology_add_pattern(struct gm_topology *topology,
+			     const struct gm_topology_entry *entry);
 
 /* Reduce ranges, which have their indices, to the layers that each wins. */
 void gm_topology_settle(struct gm_topology *topology);

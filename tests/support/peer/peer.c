@@ -52,7 +52,9 @@ static void peer_answer(struct peer *p, struct peer_link *l,
 		peer_publish(p, l, head, body);
 	else if (head->type == GM_CONTROL_PIN)
 		peer_pin(p, l, head, (const void *)body);
-	else if (head->type == GM_CONTROL_PLAN ||
+	else if (head->type == GM_CONTROL_ROOM ||
+		 head->type == GM_CONTROL_PUBLISH ||
+		 head->type == GM_CONTROL_RESERVE ||
 		 head->type == GM_CONTROL_SHARE_OPEN)
 		peer_plan(p, l, head, body);
 	else if (head->type == GM_CONTROL_SHARE_CLOSE) {

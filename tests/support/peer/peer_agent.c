@@ -214,10 +214,22 @@ void peer_plan(struct peer *p, struct peer_link *l,
 	struct msghdr message = { .msg_iov = io, .msg_iovlen = 2 };
 
 	pthread_mutex_lock(&p->plan_lock);
-	memcpy(p->asked, body, n < sizeof(p->asked) ? n : sizeof(p->asked));
-	head.status = p->plan_status;
-	head.body = p->plan_body;
-	io[1].iov_len = p->plan_body + p->plan_tail;
+	if (request->type == GM_CONTROL_ROOM) {
+		p->n_rooms++;
+		io[1] = (struct iovec){ p->room, p->room_body + p->room_tail };
+		head.body = p->room_body;
+	} else if (p->plan_agains > 0) {
+		p->plan_agains--;
+		head.status = -EAGAIN;
+		head.body = 0;
+	} else {
+		head.status = p->plan_status;
+		head.body = p->plan_body;
+		io[1].iov_len = p->plan_body + p->plan_tail;
+	}
+	if (request->type != GM_CONTROL_ROOM)
+		memcpy(p->asked, body,
+		       n < sizeof(p->asked) ? n : sizeof(p->asked));
 	head.bytes = (uint32_t)(sizeof(head) + io[1].iov_len);
 	sendmsg(l->fd, &message, MSG_NOSIGNAL);
 	pthread_mutex_unlock(&p->plan_lock);

@@ -132,9 +132,13 @@ struct peer {
 	uint64_t sizes;     /* their sum */
 	gm_a32 sessions;    /* in all, as later portions of the list say */
 
-	/* The answer to a plan or to the opening of a share, and what was asked
-	 * for. */
+	/* The answer to ROOM; to the publishing of a plan or to the opening of
+	 * a share; and what was asked for. */
 	pthread_mutex_t plan_lock;
+	char room[1 << 13] __attribute__((aligned(8)));
+	uint32_t room_body, room_tail; /* bytes */
+	uint32_t n_rooms;              /* that were asked for */
+	uint32_t plan_agains;          /* answers of -EAGAIN before that one */
 	int plan_status;
 	uint32_t plan_body, plan_tail; /* bytes */
 	char plan[1 << 13] __attribute__((aligned(8)));

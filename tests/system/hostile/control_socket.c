@@ -259,29 +259,89 @@ static void other_versions_are_understood(void)
 	EQ(fate(&r, r.header.bytes), -E2BIG);
 }
 
-/* The library sends no such plan. */
-static void a_plan_has_no_more_caches(void)
-{
-	static struct {
-		struct gm_control header;
-		struct gm_control_plan plan;
-		struct gpumap_layer_cache caches[GM_PLAN_RUNS_MAX + 1];
-	} r;
-	const void *record = &r;
+/* A map as PUBLISH has it: two charges, two runs, sizes of three layers, a row
+ * that would do as well, and a spec. */
+struct publication {
+	struct gm_control header;
+	struct gm_publish body;
+	struct gm_charge_image charges[2];
+	struct gm_plan_run runs[2];
+	uint64_t bytes[3];
+	uint32_t row;
+	char spec[8];
+};
 
-	r.header = (struct gm_control){ .magic = GM_CONTROL_MAGIC,
-					.version = GM_CONTROL_VERSION,
-					.type = GM_CONTROL_PLAN,
-					.bytes = sizeof(r),
-					.body = sizeof(r.plan) };
-	r.plan.setting = GPUMAP_SETTING_AUTO;
-	r.plan.n_layers = r.plan.n_caches = GM_PLAN_RUNS_MAX + 1;
-	for (uint32_t i = 0; i < r.plan.n_caches; i++)
-		r.caches[i].n_layers = 1;
-	EQ(fate(record, sizeof(r)), -E2BIG);
-	/* A number of caches that would wrap in 32 bits. */
-	r.plan.n_caches += UINT32_C(1) << 29;
-	EQ(fate(record, sizeof(r)), -EINVAL);
+static struct publication publication(void)
+{
+	return (struct publication){
+		.header = { .magic = GM_CONTROL_MAGIC,
+			    .version = GM_CONTROL_VERSION,
+			    .type = GM_CONTROL_PUBLISH,
+			    .bytes = offsetof(struct publication, spec) + 8,
+			    .body = sizeof(struct gm_publish) },
+		.body = { .map = { .name = "made",
+				   .flags = GPUMAP_PLAN_PUBLISH },
+			  .setting = GPUMAP_SETTING_AUTO,
+			  .n_layers = 3,
+			  .n_charges = 2,
+			  .n_runs = 2,
+			  .n_bytes = 3,
+			  .n_rows = 1,
+			  .spec_bytes = 8 },
+		.charges = { { .row = 0 }, { .row = 1 } },
+		.runs = { { 0, 2 }, { 1, 1 } },
+		.spec = "0:2;1:1",
+	};
+}
+
+/* The library makes no such map.  Each is refused by its own fault: as it is,
+ * it is -EAGAIN, because the rows are those of no agent. */
+static void maps_that_are_none_are_refused(void)
+{
+	struct publication p = publication();
+	const void *record = &p;
+
+	EQ(fate(record, p.header.bytes), -EAGAIN);
+#define REFUSED(error, field, value)                     \
+	do {                                             \
+		p = publication();                       \
+		p.field = value;                         \
+		EQ(fate(record, p.header.bytes), error); \
+	} while (0)
+	REFUSED(-EINVAL, charges[1].row, 0);
+	REFUSED(-EINVAL, charges[1].row, UINT32_MAX);
+	REFUSED(-EINVAL, charges[1].kv_bytes, UINT64_MAX);
+	REFUSED(-EINVAL, charges[0].reserve_bytes, UINT64_C(1) << 63);
+	REFUSED(-EINVAL, runs[1].row, 256);
+	REFUSED(-EINVAL, runs[1].n_layers, 2);
+	REFUSED(-EINVAL, runs[1].n_layers, UINT32_MAX);
+	REFUSED(-ENODEV, row, 256);
+	REFUSED(-EINVAL, body.base_row, 256);
+	REFUSED(-EINVAL, body.n_layers, 2);
+	REFUSED(-EINVAL, body.n_layers, 0);
+	REFUSED(-EINVAL, body.n_charges, 0);
+	REFUSED(-EINVAL, body.n_charges, GM_ROWS + 1);
+	REFUSED(-EINVAL, body.n_runs, GM_PLAN_RUNS_MAX + 1);
+	REFUSED(-EINVAL, body.n_bytes, UINT32_C(1) << 29 | 3);
+	REFUSED(-EINVAL, body.n_rows, UINT32_C(1) << 30 | 1);
+	REFUSED(-EINVAL, body.setting, GPUMAP_SETTING_RESERVE);
+	REFUSED(-EINVAL, body.setting, 0);
+	REFUSED(-EINVAL, body.dtype, 200);
+	REFUSED(-EINVAL, body.compute_dtype, 200);
+	REFUSED(-EINVAL, body.map.flags, 0);
+	REFUSED(-EINVAL, body.map.flags, UINT32_C(1) << 31 | 1);
+	REFUSED(-EINVAL, body.map.owner_uid, 1);
+	REFUSED(-EINVAL, body.map.wait_ns, 1);
+	REFUSED(-EINVAL, body.spec_bytes, 0);
+	REFUSED(-EINVAL, spec[0], '\n');
+	REFUSED(-EINVAL, spec[3], '\0');
+	REFUSED(-EINVAL, spec[7], '1');
+	REFUSED(-EOVERFLOW, bytes[2], UINT64_C(1) << 63);
+	REFUSED(-EOVERFLOW, body.other_bytes, UINT64_MAX);
+#undef REFUSED
+	p = publication();
+	memset(p.body.map.name, 'x', sizeof(p.body.map.name));
+	EQ(fate(record, p.header.bytes), -EINVAL);
 	OK(others_are_served());
 }
 
@@ -988,7 +1048,7 @@ TAP_CASE()
 		broken_records_end_the_connection();
 		a_flood_hides_no_other_user();
 		other_versions_are_understood();
-		a_plan_has_no_more_caches();
+		maps_that_are_none_are_refused();
 		records_do_not_meet();
 		hello_comes_first();
 		silent_peers_are_dropped();

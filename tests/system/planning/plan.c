@@ -81,8 +81,7 @@ static const struct {
 	uint32_t first, last; /* rows of the first and the last layer */
 } settings[] = {
 	{ GPUMAP_SETTING_MANUAL, "1:4;0:4;3:4", NULL, 1, 3 },
-	{ GPUMAP_SETTING_TOPOLOGY,
-	  "0-5:\n  device: cuda[2]\n6-12:\n  device: cuda[0]\n", NULL, 2, 0 },
+	{ GPUMAP_SETTING_TOPOLOGY, "0-5:cuda[2];6-12:cuda[0]", NULL, 2, 0 },
 	{ GPUMAP_SETTING_DUMMY, NULL, NULL, 1, 1 },
 	{ GPUMAP_SETTING_NCCL, NULL, NULL, 1, 1 },
 	{ GPUMAP_SETTING_PIPELINE, "4,4,4", NULL, 1, 2 },

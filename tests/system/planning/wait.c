@@ -805,7 +805,7 @@ TAP_CASE()
 	waiting_ends();
 	a_model_leaves_rows_to_others();
 	a_model_keeps_rows_of_its_own(NULL);
-	a_model_keeps_rows_of_its_own("0-12:\n  isq: Q4K\n");
+	a_model_keeps_rows_of_its_own("0-12::Q4K");
 	one_that_its_share_forbids_bars_nobody();
 	one_starts_at_a_time();
 	a_window_needs_no_room();

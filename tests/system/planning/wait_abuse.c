@@ -48,13 +48,11 @@ static int put_one(uint32_t i)
 		uint64_t bytes;
 		uint32_t row, padding;
 	} tail = { GIB, 0, 0 };
-	struct gm_control_plan body = {
-		.flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
-		.setting = GPUMAP_SETTING_RESERVE,
+	struct gm_reserve_ask body = {
+		.map = { .flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
+			 .wait_ns = LONG_NS },
 		.n_bytes = 1,
-		.n_layers = 1,
 		.n_rows = 1,
-		.wait_ns = LONG_NS,
 	};
 	struct raw_record record = { .body = &body,
 				     .body_bytes = sizeof(body),
@@ -64,10 +62,10 @@ static int put_one(uint32_t i)
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
-	snprintf(body.name, sizeof(body.name), "many%u", i);
+	snprintf(body.map.name, sizeof(body.map.name), "many%u", i);
 	if (raw_open(&raw, path) != 0)
 		return -1;
-	record.header = raw_header(&raw, GM_CONTROL_PLAN, sizeof(body), 12);
+	record.header = raw_header(&raw, GM_CONTROL_RESERVE, sizeof(body), 12);
 	if (raw_send(&raw, &record, 0) == 0)
 		return raw.socket;
 	close(raw.socket);

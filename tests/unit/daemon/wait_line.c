@@ -29,7 +29,7 @@ static struct gm_wait_place places[PLACES];
 static char tried[64];                 /* a letter for each place, in order */
 static struct gm_wait_place *to_leave; /* when another one is tried */
 
-static void again(struct gm_wait_place *place)
+static bool again(struct gm_wait_place *place)
 {
 	size_t n = strlen(tried);
 
@@ -37,6 +37,7 @@ static void again(struct gm_wait_place *place)
 	tried[n + 1] = '\0';
 	if (to_leave != NULL && to_leave != place)
 		gm_wait_line_leave(d, to_leave);
+	return true;
 }
 
 /* Is there to be a look at once? */
@@ -198,7 +199,7 @@ static void no_change_is_lost_while_one_is_tried(void)
 	gm_wait_line_wait(d, &places[0]);
 	OK(!is_due());
 	gm_wait_line_wait(d, &places[1]);
-	STR(look(), "ab");
+	STR(look(), "b");
 	rest();
 	/* or after that. */
 	gm_wait_line_changed(d);
@@ -219,7 +220,7 @@ static void one_whose_time_is_over_is_tried(void)
 	rest();
 	places[1].until_ns = gm_loop_now();
 	gm_wait_line_wait(d, &places[1]);
-	STR(look(), "ab");
+	STR(look(), "b");
 	end();
 }
 
@@ -231,12 +232,12 @@ static void one_may_leave_while_others_are_tried(void)
 	rest();
 	to_leave = &places[1];
 	gm_wait_line_changed(d);
-	/* Its end is a change, which those that are tried hear of later. */
+	/* Its end is a change, which the one that was tried hears of later. */
 	STR(look(), "ac");
 	to_leave = NULL;
 	gm_wait_line_wait(d, &places[0]);
 	gm_wait_line_wait(d, &places[2]);
-	STR(look(), "ac");
+	STR(look(), "a");
 	end();
 }
 
@@ -553,6 +554,15 @@ static void hold_any(void)
 			     places[dice(PLACES)].came_ns + dice(2) - 1, false);
 }
 
+/* The same letters, in the order of turns: of each user one in each. */
+static bool is_set(const char *letters, const char *want)
+{
+	for (size_t i = 0; want[i] != '\0'; i++)
+		if (strchr(letters, want[i]) == NULL)
+			return false;
+	return strlen(letters) == strlen(want);
+}
+
 static void any_line_is_tried_by_the_rule(void)
 {
 	uint32_t wrong = 0;
@@ -569,7 +579,7 @@ static void any_line_is_tried_by_the_rule(void)
 				want[n++] = (char)('a' + i);
 		rest();
 		gm_wait_line_changed(d);
-		wrong += strcmp(look(), want) != 0;
+		wrong += !is_set(look(), want);
 		end();
 		hold_nothing();
 	}

@@ -345,9 +345,49 @@ static void directives_are_refused(void)
 	gm_topology_free(&t);
 }
 
+/* As requests have it, and as a file is written for one. */
+static void ranges_are_a_text_as_well(void)
+{
+	static const struct {
+		const char *text, *printed, *why;
+	} cases[] = {
+		{ "", "", NULL },
+		{ "0-8:cuda[0]:q3k;8:metal[1];9-12:cpu",
+		  "0-8:cuda[0]:Q3K;8-9:metal[1];9-12:cpu", NULL },
+		{ "3;0-2::4", "0-2::Q4K;3-4:", NULL },
+		{ "0-4:cpu;2-6:cuda[1]", "0-2:cpu;2-6:cuda[1]", NULL },
+		{ "*::q6k", "*::Q4_0", NULL },
+		{ "0:cpu;*::q8_1;*:cpu:q8_1", "0-1:cpu;*::Q8_1", NULL },
+		{ "*:cpu", "", NULL },
+		{ "0-4:gpu", NULL, "Device specifier must match" },
+		{ "0-4:cpu:q99", NULL, "ISQ" },
+		{ "0-4:cuda[0]:q8_1", NULL, "ISQ type on CUDA" },
+		{ "4-4", NULL, "must be > start" },
+		{ "x:cpu", NULL, "invalid digit" },
+		{ ":", NULL, "empty" },
+		{ ";0:cpu", NULL, "empty" },
+		{ "18446744073709551615", NULL, "too large" },
+		{ "0: cpu", NULL, "Device specifier must match" },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gm_plan_error err = { .text = "" };
+		struct gm_topology t = { 0 };
+		int ret = gm_topology_parse(cases[i].text, &t, &err);
+		char *printed = ret == 0 ? gm_topology_print(&t) : NULL;
+
+		if (cases[i].printed)
+			STR(printed ? printed : err.text, cases[i].printed);
+		else
+			OK(ret == -EINVAL && strstr(err.text, cases[i].why));
+		free(printed);
+		gm_topology_free(&t);
+	}
+}
+
 static void size_is_limited(void)
 {
-	const size_t n = GM_TOPOLOGY_FILE_ENTRIES + 1;
+	const size_t n = GM_TOPOLOGY_ENTRIES + 1;
 	char *text = malloc(GM_TOPOLOGY_FILE_BYTES + 2), *at = text;
 	struct gm_plan_error err = { 0 };
 	struct gm_topology t;
@@ -357,6 +397,9 @@ static void size_is_limited(void)
 	for (size_t i = 0; i < n; i++)
 		at += sprintf(at, "%zu: {}\n", i);
 	EQ(parse(text, &t, &err), -E2BIG);
+	memset(text, ';', n);
+	text[n] = '\0';
+	EQ(gm_topology_parse(text, &t, &err), -E2BIG);
 	memset(text, '#', GM_TOPOLOGY_FILE_BYTES + 1);
 	text[GM_TOPOLOGY_FILE_BYTES + 1] = '\0';
 	EQ(parse(text, &t, &err), -E2BIG);
@@ -374,6 +417,7 @@ TAP_CASE()
 	yaml_beyond_need_is_refused();
 	patterns_are_not_compiled();
 	directives_are_refused();
+	ranges_are_a_text_as_well();
 	size_is_limited();
 	return tap_done();
 }

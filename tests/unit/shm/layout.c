@@ -255,16 +255,25 @@ static void messages(void)
 	SIZE(gm_list_reply);
 	SIZE(gm_session_item);
 	SIZE(gm_loading);
-	SIZE(gm_control_plan);
-	AT(gm_control_plan, flags);
-	AT(gm_control_plan, n_layers);
-	AT(gm_control_plan, other_bytes);
-	AT(gm_control_plan, compute_dtype);
-	AT(gm_control_plan, max_seq_len);
-	AT(gm_control_plan, paged_amount);
-	SIZE(gm_control_plan_reply);
-	AT(gm_control_plan_reply, n_layers);
-	AT(gm_control_plan_reply, warning_bytes);
+	SIZE(gm_room);
+	AT(gm_room, flags);
+	AT(gm_room, wait_ns);
+	SIZE(gm_room_reply);
+	SIZE(gm_room_row);
+	AT(gm_room_row, total_bytes);
+	AT(gm_room_row, most_bytes);
+	SIZE(gm_publish);
+	AT(gm_publish, n_layers);
+	AT(gm_publish, n_runs);
+	AT(gm_publish, spec_bytes);
+	AT(gm_publish, missing_bytes);
+	AT(gm_publish, rows_given);
+	SIZE(gm_plan_run);
+	SIZE(gm_publish_reply);
+	SIZE(gm_publish_refusal);
+	SIZE(gm_reserve_ask);
+	SIZE(gm_reserve_reply);
+	SIZE(gm_reserved_row);
 	SIZE(gm_reservations_ask);
 	SIZE(gm_reservation_item);
 	AT(gm_reservation_item, version);
@@ -272,8 +281,6 @@ static void messages(void)
 	SIZE(gpumap_plan_charge);
 	SIZE(gpumap_layer_cache);
 	AT(gpumap_layer_cache, token_elements);
-	SIZE(gm_control_run);
-	SIZE(gm_control_plan_refusal);
 }
 
 static void messages_about_objects(void)

@@ -197,9 +197,9 @@ impl PlanOptions {
         self
     }
 
-    /// Places them by the YAML of a topology.
-    pub fn topology(mut self, yaml: &str) -> Self {
-        self.placement = Placement::Topology(yaml.into());
+    /// Places them by ranges, `"0-16:cuda[0];16-32:cpu"`.
+    pub fn topology(mut self, ranges: &str) -> Self {
+        self.placement = Placement::Topology(ranges.into());
         self
     }
 

@@ -179,6 +179,9 @@ fn plans_fit_or_say_what_is_missing() {
     let options = PlanOptions::new().pipeline(&[2, 2]).rows(&[1, 0]);
     assert_eq!(map.plan(&shape, &options).unwrap().rows, [1, 1, 0, 0]);
 
+    let options = PlanOptions::new().topology("0-2:cpu").base_row(1);
+    assert_eq!(map.plan(&shape, &options).unwrap().rows, [1, 1, 1, 1]);
+
     let options = PlanOptions::new().strategy(Strategy::Fewest).hold("held");
     let plan = map.plan(&shape, &options).unwrap();
     assert!(plan.version > 0);

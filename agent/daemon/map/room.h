@@ -1,0 +1,48 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * room - the rows that a map may have, for ROOM and for reservations.
+ */
+#ifndef GM_DAEMON_MAP_ROOM_H
+#define GM_DAEMON_MAP_ROOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/common/refusal.h"
+#include "shm/control.h"
+
+struct gm_daemon;
+
+/* Changes when another agent runs, or a row's number is given to another
+ * device. */
+uint64_t gm_room_rows_given(const struct gm_daemon *d);
+
+/* The place of the map that one with this name and these flags would replace;
+ * GM_LEDGER_NOBODY: none. */
+uint32_t gm_room_slot(const struct gm_daemon *d, const char *name,
+		      uint32_t flags);
+
+/* Must it wait for those that came before it?  Maps that are committed for good
+ * are the administrator's, who need not. */
+bool gm_room_takes_turns(uint32_t flags, uint64_t wait_ns);
+
+/* Is the row there, and neither lost nor failed? */
+bool gm_room_is_there(const struct gm_daemon *d, uint32_t row);
+
+/*
+ * gm_room_check_row - may layers be put on the row now?
+ *
+ * Returns	0, or -ENODEV: it is not there, is lost, has failed, is drained
+ *		or cordoned
+ */
+int gm_room_check_row(const struct gm_daemon *d, uint32_t row,
+		      char ret_why[GM_WHY_BYTES]);
+
+/* List the rows that are there and have not failed, without most_bytes and
+ * lasting_bytes.  Returns how many. */
+uint32_t gm_room_list(const struct gm_daemon *d, uint32_t slot,
+		      struct gm_room_row ret_rows[GM_ROWS]);
+
+#endif

@@ -291,8 +291,8 @@ static void explain(const struct options *o, int status,
 		snprintf(answer->why, sizeof(answer->why),
 			 "the compiler ended with status %d",
 			 WEXITSTATUS(status));
-	} else if (cpu_ms >= o->limit_s * 900) {
-		/* The kernel counts twice, and not quite the same. */
+	} else if (WTERMSIG(status) == SIGKILL && cpu_ms >= o->limit_s * 500) {
+		/* Limits count whole ticks, and rusage what was used. */
 		answer->status = -ETIMEDOUT;
 		snprintf(answer->why, sizeof(answer->why),
 			 "compiling it takes more than %lu s of a CPU",

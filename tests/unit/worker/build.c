@@ -238,14 +238,14 @@ static void write_bomb(char *text, size_t room)
 static void a_text_has_its_time(void)
 {
 	static char bomb[8192];
-	struct server s = start(library, "1");
+	struct server s = start(library, "2");
 	struct gm_build_answer answer;
 
 	write_bomb(bomb, sizeof(bomb));
 	ask(&s, bomb, "one");
 	answer = answer_of(&s);
 	EQ(answer.status, -ETIMEDOUT);
-	OK(strstr(answer.why, "more than 1 s of a CPU"));
+	OK(strstr(answer.why, "more than 2 s of a CPU"));
 	NOTE("%s", answer.why);
 	EQ(n_processes(0, NULL), 1);
 	EQ(end_of(&s), 0);

@@ -40,7 +40,7 @@
  * mutant: SEQUENCE_BEFORE_COMPLETION !(garbled): the same the other way
  * mutant: SEQUENCE_TOO_NARROW !(garbled): the last lap's slot looks fresh
  * mutant: PASSES_WHAT_FLIES !(passed): one word for two entries in flight
- * mutant: SECOND_SLOT_PASSES !(passed): the second slot has a word as well
+ * mutant: SECOND_SLOT_PASSES:2 !(passed): the second slot has a word as well
  * mutant: FAILED_ENTRIES_VANISH stuck: what fails must complete too
  * mutant: SECOND_SLOT_VANISHES stuck: so must a second slot
  */

@@ -28,8 +28,8 @@
  * mutant: ENTRY_FREED_FIRST !(refused): likewise, at its end
  * mutant: TWO_IN_HAND !(over): both were checked before either was promised
  * mutant: PROMISE_FREED_FIRST !(over): given away while its slot still has it
- * mutant: TRUSTS_THE_ROW !(stray): the row says it later than the slot
- * mutant: NEW_AGENT_WAITS_FOR_THE_DEAD !(stray): they do not end again
+ * mutant: TRUSTS_THE_ROW:2 !(stray): the row says it later than the slot
+ * mutant: NEW_AGENT_WAITS_FOR_THE_DEAD:2 !(stray): they do not end again
  * mutant: MISSES_EARLY_ENDS !(stray): it ended while the I/O thread worked
  * mutant: FREES_BY_NAME !(lost): the entry was that of the map before
  * mutant: ANSWERS_FIRST !(lost): killed before the slot

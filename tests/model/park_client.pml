@@ -30,14 +30,14 @@
  * mutant: LOOKS_THEN_PARKS !(lost): a completion between the two is missed
  * mutant: READS_WAKE_LATE !(lost): it waits for the wake after the next
  * mutant: RECHECKS_ONE_RING !(lost): the other ring's worker saw it awake
- * mutant: SLEEPS_ON_OLD_VALUE !(lost): that odd value has been answered
+ * mutant: SLEEPS_ON_OLD_VALUE:2 !(lost): that odd value has been answered
  * mutant: WORKER_LOOKS_FIRST !(lost): it may park between look and store
  * mutant: FIRST_SLOT_RELEASED !(lost): parked is loaded before it is visible
- * mutant: FORWARD_BATCH !(lost): the slot that is looked at is not the ordered
+ * mutant: FORWARD_BATCH:2 !(lost): the slot that is looked at is not the ordered
  * mutant: WAKES_WITHOUT_COUNTING !(lost): a wake before the wait is forgotten
  * mutant: ONE_ANSWER_FOR_ALL !(lost): who took the answer has been stopped
  * mutant: ANSWERED_FROM_MEMORY !(lost): a new worker has answered nothing
- * mutant: RECOVERY_WAKES_IF_POSTED !(lost): killed between post and wake
+ * mutant: RECOVERY_WAKES_IF_POSTED:3 !(lost): killed between post and wake
  * mutant: ANSWERS_EVERY_TIME !(nagging): a wake for every batch
  */
 

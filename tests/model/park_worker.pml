@@ -27,7 +27,7 @@
  * mutant: LOOKS_THEN_PARKS !(lost): an entry between the two is missed
  * mutant: EMPTIES_LATE !(lost): a doorbell after the last look is thrown away
  * mutant: STAYS_PARKED !(lost): that odd value has been answered
- * mutant: COUNTER_RESTARTS !(lost): its values have been answered before
+ * mutant: COUNTER_RESTARTS:2 !(lost): its values have been answered before
  * mutant: ATTACHES_ASLEEP !(lost): the dead worker may have met the doorbell
  * mutant: CLIENT_LOOKS_FIRST !(lost): it may park between look and store
  * mutant: FIRST_SLOT_RELEASED !(lost): parked is loaded before it is visible

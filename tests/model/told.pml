@@ -23,7 +23,7 @@
  * mutant: ARM_RELEASED stuck: the second look overtakes the arming
  * mutant: WORD_RELEASED:1 stuck: the look for a sleeper overtakes the word
  * mutant: TELLS_FIRST stuck: the worker may arm between that look and the word
- * mutant: WORD_IS_STORED !(back): a later thread has an earlier mark
+ * mutant: WORD_IS_STORED:2 !(back): a later thread has an earlier mark
  * mutant: DISARMS_LATE stuck: what it clears is the next arming
  */
 

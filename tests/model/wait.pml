@@ -35,9 +35,9 @@
  * mutant: TIME_RELEASED !(lost): the look for the bit overtakes the timeline
  * mutant: CLEARS_LATE !(lost): the bit that it clears is the next one
  * mutant: WAKE_IS_NOT_OWED !(lost): a worker without an eventfd wakes no other
- * mutant: ANY_INCARNATION !(early): what recovery ended counts as done
+ * mutant: ANY_INCARNATION:2 !(early): what recovery ended counts as done
  * mutant: ONE_IS_ENOUGH !(early): it waits for all of them
- * mutant: DEAD_TIME_STAYS !(stuck): no next worker may ever come
+ * mutant: DEAD_TIME_STAYS:2 !(stuck): no next worker may ever come
  */
 
 #define ROWS 2

@@ -45,6 +45,7 @@ int bench_wait(struct bench *b, const struct gm_async_exec *flight)
 			return rc;
 		if (bench_now_ms() > until)
 			return -ETIME;
+		usleep(20); /* the device may be a thread on this CPU */
 	}
 	return rc < 0 ? rc : 0;
 }

@@ -7,8 +7,13 @@ uint64_t dice_state = UINT64_C(0x9e3779b97f4a7c15);
 
 uint64_t dice(uint64_t n)
 {
-	dice_state ^= dice_state << 13;
-	dice_state ^= dice_state >> 7;
-	dice_state ^= dice_state << 17;
-	return (dice_state >> 16) % n;
+	uint64_t state = dice_state;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	dice_state = state;
+	state >>= 16;
+	/* The same without a division, which takes longest. */
+	return n & (n - 1) ? state % n : state & (n - 1);
 }

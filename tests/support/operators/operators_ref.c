@@ -267,9 +267,10 @@ static uint64_t element(uint32_t op, uint32_t dtype, uint32_t to,
 
 static void fill(const struct ref_args *a)
 {
+	unsigned char *dst = a->dst;
+
 	for (uint64_t i = 0; i < a->n; i++)
-		ref_store(a->dst, i, GPUMAP_DTYPE_U8,
-			  a->pattern >> 8 * (i % 8));
+		dst[i] = (unsigned char)(a->pattern >> 8 * (i % 8));
 }
 
 /* ---- reductions --------------------------------------------------------- */

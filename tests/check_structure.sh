@@ -39,28 +39,37 @@ level_of() {
 	esac
 }
 
-# "LEVEL NAME T|U SYMBOL" of each function that an object has or wants.
+folder=$(mktemp -d "${TMPDIR:-/tmp}/gpumap-structure.XXXXXX") || exit 99
+trap 'rm -rf "$folder"' EXIT
+
+# "LEVEL NAME T|U SYMBOL" of each function that objects have or want, of lines
+# "LEVEL NAME OBJECT".  nm starts once, for that takes it longest.
 symbols() {
+	cat >"$folder/objects"
+	sed 's/.* //' "$folder/objects" | xargs "${NM:-nm}" -A |
+		awk -v objects="$folder/objects" '
+		BEGIN { while (getline <objects > 0) at[$3] = $1 " " $2 }
+		$(NF - 1) == "T" || $(NF - 1) == "U" {
+			sub(/:.*/, "", $1)
+			print at[$1], $(NF - 1), $NF
+		}'
+}
+
+daemon_symbols() {
 	cd "${abs_top_builddir:?}/agent/daemon" || exit
 	find . -name '*.o' -path '*/.libs/*' | while IFS= read -r object; do
-		folder=${object%/.libs/*}
-		folder=${folder#./}
+		at=${object%/.libs/*}
+		at=${at#./}
 		source=${object##*/}
-		[ -f "$abs_top_srcdir/agent/daemon/$folder/${source%.o}.c" ] ||
+		[ -f "$abs_top_srcdir/agent/daemon/$at/${source%.o}.c" ] ||
 			continue # built before it was moved
-		level=$(level_of "$folder")
-		[ "$level" -lt 99 ] ||
-			echo "99 $folder T no-such-folder"
-		${NM:-nm} "$object" | awk -v at="$level $folder/${object##*/}" '
-			$(NF - 1) == "T" || $(NF - 1) == "U" {
-				print at, $(NF - 1), $NF
-			}'
-	done
+		echo "$(level_of "$at") $at/$source $object"
+	done | symbols
 }
 
 # Print "caller -> function" for each call to a higher folder.
 upward() {
-	symbols | awk '
+	awk '
 		$3 == "T" { level[$4] = $1 }
 		$3 == "U" { n++; from[n] = $1; who[n] = $2; what[n] = $4 }
 		END {
@@ -70,23 +79,19 @@ upward() {
 		}' | sort
 }
 
-# "0 NAME T|U SYMBOL", likewise, of lib/model.
-# shellcheck disable=SC2317 # cycles calls it by its name
+# Likewise of lib/model, all on one level.
 model_symbols() {
 	cd "${abs_top_builddir:?}/lib/model" || exit
 	for object in .libs/*.o */.libs/*.o; do
 		source=$(echo "$object" | sed 's,\.libs/,,; s,o$,c,')
 		[ -f "$abs_top_srcdir/lib/model/$source" ] || continue
-		${NM:-nm} "$object" | awk -v at="${source%/*}" '
-			$(NF - 1) == "T" || $(NF - 1) == "U" {
-				print 0, at, $(NF - 1), $NF
-			}'
-	done
+		echo "0 ${source%/*} $object"
+	done | symbols
 }
 
-# cycles SYMBOLS - the files of each cycle of calls, one cycle a line.
+# The files of each cycle of calls, one cycle a line.
 cycles() {
-	"$1" | awk '
+	awk '
 		$3 == "T" { home[$4] = $2 }
 		$3 == "U" { n++; who[n] = $2; what[n] = $4 }
 		END {
@@ -240,10 +245,12 @@ long_lists() {
 if [ ! -d "${abs_top_builddir:?}/agent/daemon/base/.libs" ]; then
 	skip "no call goes upward" "the daemon was not built here"
 else
-	check "no call goes upward" "$(upward)"
-	check "no files call in a circle" "$(cycles symbols)"
+	(daemon_symbols) >"$folder/daemon"
+	check "no call goes upward" "$(upward <"$folder/daemon")"
+	check "no files call in a circle" "$(cycles <"$folder/daemon")"
 fi
-check "no files of lib/model call in a circle" "$(cycles model_symbols)"
+check "no files of lib/model call in a circle" \
+	"$( (model_symbols) | cycles)"
 check "no tag has two meanings" "$(doubles)"
 check "functions are declared where they belong" "$(astray)"
 check "functions have the names of their files" "$(strange_names)"

@@ -103,6 +103,7 @@ AC_DEFUN([GM_SANITIZERS], [
   CFLAGS=$gm_saved_cflags
   AC_SUBST([GM_SANITIZE])
   AM_CONDITIONAL([FUZZ], [test "x$enable_fuzz" != xno])
+  AM_CONDITIONAL([TSAN], [test "x$enable_tsan" != xno])
 ])
 
 # GM_ARG_TESTPOINTS

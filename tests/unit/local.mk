@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 
 # tests/unit: one module of the product at a time, and main() of the suites,
-# linked in; no agent runs.
+# linked in; no agent runs.  In a TSan build the large suites have the cases alone
+# whose two ends are threads, and what these link.
 
 gm_suites += tests/suites/unit_support
 gm_unit_support = \
@@ -37,44 +38,47 @@ GM_TORTURE += %reldir%/shm/torture_publish.c
 # has an agent to talk to brings a thread that plays one.
 gm_suites += tests/suites/unit_lib
 gm_unit_lib = \
-	%reldir%/lib/arena.c \
 	%reldir%/lib/arguments.c \
 	%reldir%/lib/attach.c \
 	%reldir%/lib/buffers.c \
-	%reldir%/lib/checkpoint.c \
-	%reldir%/lib/choose.c \
 	%reldir%/lib/comm_open.c \
 	%reldir%/lib/completion.c \
-	%reldir%/lib/container_devices.c \
-	%reldir%/lib/cuda_visible_devices.c \
-	%reldir%/lib/engine.c \
-	%reldir%/lib/engine_forms.c \
-	%reldir%/lib/engine_modules.c \
 	%reldir%/lib/entry_fields.c \
-	%reldir%/lib/gguf.c \
 	%reldir%/lib/handle_check.c \
 	%reldir%/lib/huge_pages.c \
-	%reldir%/lib/json_scan.c \
-	%reldir%/lib/layer_caches.c \
 	%reldir%/lib/mask_nodes.c \
-	%reldir%/lib/model_config.c \
-	%reldir%/lib/model_table.c \
-	%reldir%/lib/no_syscalls.c \
 	%reldir%/lib/pins.c \
 	%reldir%/lib/plan_request.c \
-	%reldir%/lib/policy.c \
 	%reldir%/lib/ready.c \
 	%reldir%/lib/refusal.c \
 	%reldir%/lib/share_answers.c \
-	%reldir%/lib/safetensors.c \
-	%reldir%/lib/scatter_combine.c \
 	%reldir%/lib/second_slot.c \
 	%reldir%/lib/session.c \
 	%reldir%/lib/shared_memory.c \
 	%reldir%/lib/spread.c \
 	%reldir%/lib/submit.c \
-	%reldir%/lib/threads.c \
+	%reldir%/lib/threads.c
+if !TSAN
+gm_unit_lib += \
+	%reldir%/lib/arena.c \
+	%reldir%/lib/checkpoint.c \
+	%reldir%/lib/choose.c \
+	%reldir%/lib/container_devices.c \
+	%reldir%/lib/cuda_visible_devices.c \
+	%reldir%/lib/engine.c \
+	%reldir%/lib/engine_forms.c \
+	%reldir%/lib/engine_modules.c \
+	%reldir%/lib/gguf.c \
+	%reldir%/lib/json_scan.c \
+	%reldir%/lib/layer_caches.c \
+	%reldir%/lib/model_config.c \
+	%reldir%/lib/model_table.c \
+	%reldir%/lib/no_syscalls.c \
+	%reldir%/lib/policy.c \
+	%reldir%/lib/safetensors.c \
+	%reldir%/lib/scatter_combine.c \
 	%reldir%/lib/view.c
+endif
 tests_suites_unit_lib_SOURCES = $(gm_unit_lib)
 tests_suites_unit_lib_LDADD = tests/libsupport.la lib/libmodel.la lib/libclient.la \
 	shm/libshm.la -lpthread -lm
@@ -143,17 +147,20 @@ gm_cases += $(gm_unit_cuda)
 
 gm_suites += tests/suites/unit_daemon
 gm_unit_daemon = \
+	%reldir%/daemon/connection.c \
+	%reldir%/daemon/deferred_close.c \
+	%reldir%/daemon/drain.c \
+	%reldir%/daemon/io_thread.c \
+	%reldir%/daemon/transaction.c
+if !TSAN
+gm_unit_daemon += \
 	%reldir%/daemon/block_alloc.c \
 	%reldir%/daemon/cluster_nodes.c \
 	%reldir%/daemon/config.c \
-	%reldir%/daemon/connection.c \
 	%reldir%/daemon/credit.c \
 	%reldir%/daemon/credit_random.c \
-	%reldir%/daemon/deferred_close.c \
-	%reldir%/daemon/drain.c \
 	%reldir%/daemon/fd_store.c \
 	%reldir%/daemon/home_node.c \
-	%reldir%/daemon/io_thread.c \
 	%reldir%/daemon/ledger.c \
 	%reldir%/daemon/ledger_random.c \
 	%reldir%/daemon/mask_quota.c \
@@ -169,7 +176,6 @@ gm_unit_daemon = \
 	%reldir%/daemon/state_dir.c \
 	%reldir%/daemon/state_file.c \
 	%reldir%/daemon/state_recheck.c \
-	%reldir%/daemon/transaction.c \
 	%reldir%/daemon/user.c \
 	%reldir%/daemon/usage.c \
 	%reldir%/daemon/user_queue.c \
@@ -178,6 +184,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/worker_process.c \
 	%reldir%/daemon/worker_process_refused.c \
 	%reldir%/daemon/worker_uid.c
+endif
 tests_suites_unit_daemon_SOURCES = $(gm_unit_daemon)
 tests_suites_unit_daemon_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
 	-Wl,--wrap=clock_gettime
@@ -193,6 +200,9 @@ gm_tsan_suites += tests/suites/unit_daemon
 gm_suites += tests/suites/unit_device
 gm_unit_device = \
 	%reldir%/device/cuda.c \
+	%reldir%/device/stream_told.c
+if !TSAN
+gm_unit_device += \
 	%reldir%/device/cuda_faults.c \
 	%reldir%/device/cuda_kernel.c \
 	%reldir%/device/cuda_nccl_group.c \
@@ -208,8 +218,8 @@ gm_unit_device = \
 	%reldir%/device/opencl_abi.c \
 	%reldir%/device/opencl_card.c \
 	%reldir%/device/opencl_module.c \
-	%reldir%/device/stream_told.c \
 	%reldir%/device/vulkan.c
+endif
 tests_suites_unit_device_SOURCES = $(gm_unit_device)
 tests_suites_unit_device_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)
 tests_suites_unit_device_LDADD = tests/libsupport.la \
@@ -307,13 +317,16 @@ gm_cases += $(gm_unit_probe)
 
 gm_suites += tests/suites/unit_worker
 gm_unit_worker = \
+	%reldir%/worker/blocking_thread.c \
+	%reldir%/worker/sigbus.c
+if !TSAN
+gm_unit_worker += \
 	%reldir%/worker/aligned_read.c \
 	%reldir%/worker/async_exec.c \
 	%reldir%/worker/async_exec_abuse.c \
 	%reldir%/worker/async_exec_drain.c \
 	%reldir%/worker/async_exec_random.c \
 	%reldir%/worker/async_exec_second_slot.c \
-	%reldir%/worker/blocking_thread.c \
 	%reldir%/worker/build.c \
 	%reldir%/worker/code_validate.c \
 	%reldir%/worker/decode.c \
@@ -334,11 +347,11 @@ gm_unit_worker = \
 	%reldir%/worker/schedule_collective.c \
 	%reldir%/worker/schedule_load.c \
 	%reldir%/worker/schedule_remote_copy.c \
-	%reldir%/worker/sigbus.c \
 	%reldir%/worker/spin.c \
 	%reldir%/worker/stall_guard.c \
 	%reldir%/worker/uring.c \
 	%reldir%/worker/wakeup.c
+endif
 tests_suites_unit_worker_SOURCES = $(gm_unit_worker)
 tests_suites_unit_worker_LDADD = tests/libsupport.la \
 	agent/worker/libworker.la tests/libptx.la -lpthread -lm

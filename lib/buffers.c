@@ -12,7 +12,7 @@
  * when the reply does.
  */
 
-#include "lib/buffers.h"
+#include "lib/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/programs.h"
-#include "lib/shares.h"
 #include "shm/rows.h"
 
 #define ROOM_FIRST 64u
@@ -97,12 +95,10 @@ int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
 				s->map, 2 * b->room * sizeof(*b->table));
 		buffer = vacant(b);
 	}
-	if (buffer == NULL || b->made == UINT32_MAX) {
-		gm_map_refuse(s->map,
-			      "this session has 4096 buffers, or has had 2^32: "
-			      "free some, or open another session");
-		return -EDQUOT;
-	}
+	if (buffer == NULL || b->made == UINT32_MAX)
+		return gm_refuse(s->map, -EDQUOT,
+				 "this session has 4096 buffers, or has had "
+				 "2^32: free some, or open another session");
 	if (b->first + b->made == 0)
 		b->made++;
 	*buffer = (struct gm_client_buffer){
@@ -261,9 +257,7 @@ int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 static int request_forget(struct gpumap_session *s, uint64_t handle)
 {
 	struct gm_forget body = { .handle = handle };
-	struct gm_call call = { .type = GM_CONTROL_FORGET,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_FORGET, body) };
 
 	return gm_session_call(s, &call, 0);
 }
@@ -416,8 +410,7 @@ static int check_file(struct gpumap_session *s, int fd, uint64_t at,
 		      "registered";
 	if (why == NULL)
 		return 0;
-	gm_map_refuse(s->map, why);
-	return -EINVAL;
+	return gm_refuse(s->map, -EINVAL, "%s", why);
 }
 
 int gpumap_buffer_register(struct gpumap_session *session, int fd, uint64_t at,
@@ -482,11 +475,8 @@ int gm_buffer_export(struct gpumap_session *session,
 	struct gm_export_ask body = { .handle = buffer->handle,
 				      .flags = flags };
 	struct gm_export_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_EXPORT,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_EXPORT, body),
+				GM_REPLY(reply) };
 	int ret = gm_session_call(session, &call, 0);
 
 	if (ret != 0)
@@ -542,11 +532,8 @@ static int request_import(struct gpumap_session *s,
 				  .row = gm_export_row(id),
 				  .flags = buffer->flags };
 	struct gm_import_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_IMPORT,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_IMPORT, body),
+				GM_REPLY(reply) };
 	int ret = gm_session_call(s, &call, 0);
 
 	if (ret != 0)
@@ -606,11 +593,8 @@ int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
 	struct gm_import body = { .id = export_id,
 				  .row = gm_export_row(export_id) };
 	struct gm_import_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_IMPORT,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_IMPORT, body),
+				GM_REPLY(reply) };
 	int ret = gm_map_size_out(
 		map, ret_info, offsetof(struct gpumap_export_info, reserved));
 

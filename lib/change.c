@@ -138,11 +138,8 @@ static int arm(struct gpumap *map, struct gm_change_wait *change, uint32_t seen)
 {
 	struct gm_change_ask body = { .seen = seen };
 	struct gm_change_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_CHANGE,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_CHANGE, body),
+				GM_REPLY(reply) };
 	int ret = make(map, change);
 
 	if (ret != 0)

@@ -473,9 +473,7 @@ int gpumap_cluster_publish(struct gpumap *map,
 {
 	struct gpumap_cluster_request ours;
 	struct gm_cluster_publish body = { .n_entries = 0 };
-	struct gm_call call = { .type = GM_CONTROL_CLUSTER,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_CLUSTER, body) };
 	size_t bytes = 0;
 	char *tail;
 	int ret = gm_map_begin(map);

@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/handle_check.h"
-#include "lib/programs.h"
+#include "lib/internal.h"
 #include "shm/control_comm.h"
 
 /* time for workers to report it themselves */
@@ -174,10 +173,9 @@ static int read_rows(struct gpumap_comm *comm)
 	if (ret == -ENOENT)
 		gm_map_refuse(s->map, "there is no such mesh, or it has no "
 				      "such group; see gpumapctl mesh show");
-	if (ret == -ENOBUFS || (ret == 0 && about.n > GM_COMM_RANKS_MAX)) {
-		gm_map_refuse(s->map, "the group has more than 64 ranks");
-		return -E2BIG;
-	}
+	if (ret == -ENOBUFS || (ret == 0 && about.n > GM_COMM_RANKS_MAX))
+		return gm_refuse(s->map, -E2BIG,
+				 "the group has more than 64 ranks");
 	if (ret != 0)
 		return ret;
 	comm->n = about.n;
@@ -189,14 +187,11 @@ static int ask_for(struct gpumap_comm *comm)
 {
 	struct gm_comm_open body = { .n_ranks = comm->n };
 	struct gm_comm_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_COMM_OPEN,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.n_tail = 1,
-				.tail = { { comm->rows,
-					    comm->n * sizeof(uint32_t) } },
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = {
+		GM_REQUEST(GM_CONTROL_COMM_OPEN, body), .n_tail = 1,
+		.tail = { { comm->rows, comm->n * sizeof(uint32_t) } },
+		GM_REPLY(reply)
+	};
 	int ret;
 
 	if (comm->may_nccl)
@@ -224,9 +219,7 @@ static int take_up(struct gpumap_comm *comm)
 static int give_up(struct gpumap_comm *comm)
 {
 	struct gm_comm_close body = { .comm = comm->number };
-	struct gm_call call = { .type = GM_CONTROL_COMM_CLOSE,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_COMM_CLOSE, body) };
 
 	if (comm->number == 0)
 		return 0;
@@ -457,9 +450,9 @@ static int check_kind(const struct gpumap_session *s, uint64_t handle)
 	     (buffer->flags & GPUMAP_BUFFER_EXPORTABLE) != 0 &&
 	     !buffer->imported))
 		return 0;
-	gm_map_refuse(s->map, "other ranks do not reach this buffer: register "
-			      "it, or allocate it GPUMAP_BUFFER_EXPORTABLE");
-	return -EOPNOTSUPP;
+	return gm_refuse(s->map, -EOPNOTSUPP,
+			 "other ranks do not reach this buffer: register it, "
+			 "or allocate it GPUMAP_BUFFER_EXPORTABLE");
 }
 
 static int check_memory(const struct gpumap_comm *comm, uint32_t row,
@@ -668,12 +661,10 @@ int gpumap_comm_submit(struct gpumap_comm *comm,
 				     what);
 	if (ret == 0)
 		ret = check_what(comm, &ours);
-	if (ret == 0 && comm->is_broken) {
-		gm_map_refuse(comm->session->map,
-			      "the communicator is broken: "
-			      "gpumap_comm_renew() takes it up again");
-		ret = -ESTALE;
-	}
+	if (ret == 0 && comm->is_broken)
+		ret = gm_refuse(comm->session->map, -ESTALE,
+				"the communicator is broken: "
+				"gpumap_comm_renew() takes it up again");
 	for (uint32_t r = 0;
 	     ret == 0 && ours.op != GPUMAP_OP_BARRIER && r < comm->n; r++)
 		ret = check_rank(comm, &ours, r);

@@ -166,11 +166,8 @@ static int hello(struct gpumap *map, struct gm_link *link, char why[GM_WHY])
 				  .layout_minor = GM_LAYOUT_MINOR,
 				  .layout = gm_layout_hash() };
 	struct gm_hello_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_HELLO,
-				.body = &hello,
-				.body_bytes = sizeof(hello),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_HELLO, hello),
+				GM_REPLY(reply) };
 	int ret = gm_link_call(map, link, &call, 0);
 
 	if (ret == -EPIPE)

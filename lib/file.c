@@ -28,18 +28,17 @@ static int validate(struct gpumap_session *s, int fd)
 
 	if (flags < 0)
 		return gm_refuse_plain(s->map, -errno);
-	if ((flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY) {
-		gm_map_refuse(s->map, "the descriptor cannot be read: open the "
-				      "file O_RDONLY");
-		return -EBADF;
-	}
+	if ((flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY)
+		return gm_refuse(s->map, -EBADF,
+				 "the descriptor cannot be read: open the file "
+				 "O_RDONLY");
 	if (fstat(fd, &file) != 0)
 		return gm_refuse_plain(s->map, -errno);
 	if (S_ISREG(file.st_mode) || S_ISBLK(file.st_mode))
 		return 0;
-	gm_map_refuse(s->map, "a file to load from is a regular file or a "
-			      "block device");
-	return -EINVAL;
+	return gm_refuse(
+		s->map, -EINVAL,
+		"a file to load from is a regular file or a block device");
 }
 
 /* Open the file again, past the page cache where that works.  Without /proc, or
@@ -80,11 +79,10 @@ static int check_reads(struct gpumap_session *s, int fd)
 	if (errno != ENODEV ||
 	    (fstatfs(fd, &fs) == 0 && fs.f_type != FUSE_SUPER_MAGIC))
 		return 0;
-	gm_map_refuse(s->map,
-		      "the file's file system gives it out with direct_io, "
-		      "which io_uring reads wrong: mount it without, or copy "
-		      "the file to a disk");
-	return -EOPNOTSUPP;
+	return gm_refuse(s->map, -EOPNOTSUPP,
+			 "the file's file system gives it out with direct_io, "
+			 "which io_uring reads wrong: mount it without, or "
+			 "copy the file to a disk");
 }
 
 int gpumap_buffer_register_file(struct gpumap_session *session, int fd,

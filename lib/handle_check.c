@@ -6,14 +6,10 @@
  * a row of each handle when a job first uses it there.
  */
 
-#include "lib/handle_check.h"
+#include "lib/internal.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-
-#include "lib/mask_use.h"
-#include "lib/programs.h"
 
 struct gm_client_buffer *gm_buffer_find(const struct gpumap_session *session,
 					uint64_t handle)
@@ -32,23 +28,19 @@ int gm_buffer_missing(const struct gpumap_session *session, uint64_t handle)
 	uint32_t generation = gm_handle_generation(handle);
 
 	if (generation == 0 || gm_handle_index(handle) >= GM_BUFFERS_MAX ||
-	    gm_handle_row(handle) >= session->n_rows) {
-		gm_map_refuse(session->map, "there can be no such buffer: name "
-					    "it by what its call has given");
-		return -ERANGE;
-	}
-	if (generation - b->first < b->made) {
-		gm_map_refuse(session->map, "this name was given back: have "
-					    "it anew");
-		return -ESTALE;
-	}
-	gm_map_refuse(session->map,
-		      gm_handle_kind(handle) == GM_BUFFER_DEVICE
-			      ? "the buffer is another session's: export or "
-				"share it there, and import it here"
-			      : "the name is another session's: register or "
-				"load it in this one");
-	return -EPERM;
+	    gm_handle_row(handle) >= session->n_rows)
+		return gm_refuse(session->map, -ERANGE,
+				 "there can be no such buffer: name it by what "
+				 "its call has given");
+	if (generation - b->first < b->made)
+		return gm_refuse(session->map, -ESTALE,
+				 "this name was given back: have it anew");
+	return gm_refuse(session->map, -EPERM, "%s",
+			 gm_handle_kind(handle) == GM_BUFFER_DEVICE
+				 ? "the buffer is another session's: export or "
+				   "share it there, and import it here"
+				 : "the name is another session's: register or "
+				   "load it in this one");
 }
 
 /* ---- checks ------------------------------------------------------------- */
@@ -75,8 +67,7 @@ static int check_row(const struct gpumap_session *s, uint32_t row,
 		      "be copied from: COPY it to this row first";
 	if (why == NULL)
 		return 0;
-	gm_map_refuse(s->map, why);
-	return -EOPNOTSUPP;
+	return gm_refuse(s->map, -EOPNOTSUPP, "%s", why);
 }
 
 static bool is_file(uint64_t handle)
@@ -112,16 +103,12 @@ static int check_arena(const struct gpumap_session *s, const void *memory)
 static int refuse_beyond(const struct gpumap_session *s, uint64_t at,
 			 uint64_t n, uint32_t element, uint64_t bytes)
 {
-	char why[GM_WHY];
-
-	snprintf(why, sizeof(why),
-		 "%llu elements of %u bytes from %llu on go beyond the end of "
-		 "their buffer, which has %llu bytes: what a job names lies in "
-		 "one, so register all of it at once",
-		 (unsigned long long)n, element, (unsigned long long)at,
-		 (unsigned long long)bytes);
-	gm_map_refuse(s->map, why);
-	return -ERANGE;
+	return gm_refuse(s->map, -ERANGE,
+			 "%llu elements of %u bytes from %llu on go beyond the "
+			 "end of their buffer, which has %llu bytes: what a "
+			 "job names lies in one, so register all of it at once",
+			 (unsigned long long)n, element, (unsigned long long)at,
+			 (unsigned long long)bytes);
 }
 
 /* Checks an operand that lies in a buffer. */
@@ -240,9 +227,7 @@ static int show_registered(struct gpumap_session *s, uint32_t row,
 						     : buffer->bytes,
 				    .row = row,
 				    .flags = buffer->flags };
-	struct gm_call call = { .type = GM_CONTROL_REGISTER,
-				.body = &body,
-				.body_bytes = sizeof(body),
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_REGISTER, body),
 				.carries = &buffer->fd };
 
 	return gm_session_call(s, &call, 0);
@@ -252,9 +237,7 @@ static int show_another_rows(struct gpumap_session *s, uint32_t row,
 			     struct gm_client_buffer *buffer)
 {
 	struct gm_reach body = { .handle = buffer->handle, .row = row };
-	struct gm_call call = { .type = GM_CONTROL_REACH,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_REACH, body) };
 	int ret = gm_session_call(s, &call, 0);
 
 	buffer->reached |= ret == 0;
@@ -330,9 +313,7 @@ int gm_buffer_end_reach(struct gpumap_session *session,
 			struct gm_client_buffer *buffer)
 {
 	struct gm_unreach body = { .handle = buffer->handle };
-	struct gm_call call = { .type = GM_CONTROL_UNREACH,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_UNREACH, body) };
 	int ret = buffer->reached ? gm_session_call(session, &call, 0) : 0;
 
 	if (ret == 0) {

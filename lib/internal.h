@@ -117,10 +117,11 @@ void gm_size_put_item(void *ret_theirs, size_t size, const void *ours,
 
 /* ---- memory files -------------------------------------------------------- */
 
-/* Make a memfd, empty and close-on-exec, that can be sealed and is no program:
- * where vm.memfd_noexec is 2 Linux before 6.6 refuses any other.  Returns the
- * descriptor or a negative errno. */
-int gm_client_memory_file(const char *name);
+/* Make a memfd with these bytes, close-on-exec, whose seals keep every process
+ * from changing it, and which is no program: where vm.memfd_noexec is 2 Linux
+ * before 6.6 refuses any other.  Returns the descriptor or a negative errno,
+ * -ENOMEM: it cannot be sealed. */
+int gm_client_memory_file(const char *name, const void *from, uint64_t bytes);
 
 /* ---- control: one connection to the agent ------------------------------- */
 
@@ -497,6 +498,13 @@ int gm_job_known(const struct gpumap_session *session,
 /* Bytes of an element of dst, 0 for an unknown dtype. */
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job);
 
+/* Bytes of an element of src; of RUN: of an item. */
+static inline uint32_t gm_job_src_bytes(const struct gpumap_job *job)
+{
+	return job->op == GPUMAP_OP_RUN ? job->src_item_bytes
+					: gm_ops_dtype_bytes(job->dtype);
+}
+
 /* Elements of dst. */
 static inline uint64_t gm_job_dst_n(const struct gpumap_job *job)
 {
@@ -591,6 +599,20 @@ int gm_buffers_take(struct gpumap_session *session, uint32_t kind, uint32_t row,
 int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job);
 
+/* An operand of a job. */
+struct gm_operand {
+	uint64_t buffer; /* 0: the operand is at @memory in the arena */
+	uint64_t at;     /* in the buffer */
+	const void *memory;
+	uint64_t n;
+	uint32_t element; /* bytes of each of @n */
+	bool is_written;
+};
+
+/* Check one operand of a RUN or of a collective on a row. */
+int gm_buffers_check_one(const struct gpumap_session *session, uint32_t row,
+			 uint32_t op, const struct gm_operand *operand);
+
 /* Does the job copy from memory of another row? */
 bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job);
 
@@ -623,9 +645,54 @@ bool gm_buffer_is_shown(const struct gm_client_buffer *buffer);
 int gm_buffer_end_reach(struct gpumap_session *session,
 			struct gm_client_buffer *buffer);
 
+/* Have the agent forget a buffer.  No failure if the agent has forgotten it
+ * already. */
+int gm_buffer_forget(struct gpumap_session *session, uint64_t handle);
+
+/* Free the handle. */
+void gm_buffer_drop(struct gm_client_buffer *buffer);
+
+/* Export a buffer of this session: @flags are GM_EXPORT_*.  Returns as
+ * gm_session_call(), or -EPROTO. */
+int gm_buffer_export(struct gpumap_session *session,
+		     struct gm_client_buffer *buffer, uint32_t flags,
+		     uint64_t *ret_export);
+
+/* End a buffer's export, unless it has ended already.  Returns as
+ * gm_session_call(). */
+int gm_buffer_end_export(struct gpumap_session *session,
+			 struct gm_client_buffer *buffer);
+
+/* Import the buffer of this id into this session.  Returns as
+ * gpumap_buffer_import(). */
+int gm_buffer_import(struct gpumap_session *session, uint64_t export_id,
+		     uint32_t flags, struct gm_client_buffer **ret_buffer);
+
 /* The worker is done with the buffer at this index: free the index. */
 void gm_buffers_left(struct gpumap_session *session, uint64_t index);
 void gm_buffers_fini(struct gm_client_buffers *buffers);
+
+/* Free the shares of a session that ends.  The agent ends its part with the
+ * session. */
+void gm_shares_fini(struct gpumap_session *session);
+
+/* ---- programs and masks ------------------------------------------------- */
+
+/* May a job that runs a program be submitted?  Returns as gm_buffers_check(),
+ * and -EINVAL where it names none. */
+int gm_programs_check(const struct gpumap_session *session, uint32_t row,
+		      const struct gpumap_job *job);
+
+/* Tell a row of a program, whose image goes along, or of a mask.  They return
+ * as gm_session_call(). */
+int gm_program_show(struct gpumap_session *session, uint32_t row,
+		    const struct gm_client_buffer *program);
+int gm_mask_show(struct gpumap_session *session, uint32_t row,
+		 const struct gm_client_buffer *mask);
+
+/* Has the mask the dtype that the job requires?  Returns 0 or -EINVAL. */
+int gm_mask_fits(const struct gpumap_session *session,
+		 const struct gpumap_job *job);
 
 /* ---- parts -------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/arena.c \
 	%reldir%/arena.h \
 	%reldir%/attach.c \
-	%reldir%/buffers.c %reldir%/buffers.h \
+	%reldir%/buffers.c \
 	%reldir%/change.c \
 	%reldir%/choose.c \
 	%reldir%/client_memory_file.c \
@@ -28,16 +28,16 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/mask.c \
 	%reldir%/mask_publish.c \
 	%reldir%/mesh_join.c \
-	%reldir%/mask_use.c %reldir%/mask_use.h \
+	%reldir%/mask_use.c \
 	%reldir%/mesh_publish.c \
 	%reldir%/meshes.c \
 	%reldir%/named_file.c \
 	%reldir%/part_jobs.c \
 	%reldir%/parts.c \
 	%reldir%/private.h \
-	%reldir%/handle_check.c %reldir%/handle_check.h \
+	%reldir%/handle_check.c \
 	%reldir%/policy.c \
-	%reldir%/programs.c %reldir%/programs.h \
+	%reldir%/programs.c \
 	%reldir%/publish.c \
 	%reldir%/read.c \
 	%reldir%/ready.c \
@@ -47,7 +47,6 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/session.c \
 	%reldir%/trace.c \
 	%reldir%/shares.c \
-	%reldir%/shares.h \
 	%reldir%/spread.c %reldir%/spread.h \
 	%reldir%/submit.c \
 	%reldir%/view.c \

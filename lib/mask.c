@@ -107,9 +107,7 @@ static int map_by_agent(struct gpumap *map, uint32_t node, uint64_t made,
 			struct gm_node_map *ret_node)
 {
 	struct gm_mask_node body = { .node = node };
-	struct gm_call call = { .type = GM_CONTROL_MASK_NODE,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_MASK_NODE, body) };
 	int ret = gm_map_call(map, &call, 1);
 
 	if (ret == 0)

@@ -7,18 +7,10 @@
 #include "lib/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "shm/objects.h"
-
-static int refuse(struct gpumap *map, int error, const char *why)
-{
-	gm_map_refuse(map, why);
-	return error;
-}
 
 static int fill_body(struct gpumap *map, const struct gpumap_mask_request *r,
 		     struct gm_mask_publish *body)
@@ -29,14 +21,14 @@ static int fill_body(struct gpumap *map, const struct gpumap_mask_request *r,
 	if (ret != 0)
 		return ret;
 	if (r->map != NULL && n == 0)
-		return refuse(map, -EINVAL,
-			      "a map's name has between 1 and 63 bytes");
+		return gm_refuse(map, -EINVAL,
+				 "a map's name has between 1 and 63 bytes");
 	if ((r->map != NULL) == (r->n_rows != 0))
-		return refuse(map, -EINVAL,
-			      "a mask is for the rows of a map, or for a list "
-			      "of rows: name one of the two");
+		return gm_refuse(map, -EINVAL,
+				 "a mask is for the rows of a map, or for a "
+				 "list of rows: name one of the two");
 	if (r->n_rows > GM_ROWS || (r->n_rows != 0 && r->rows == NULL))
-		return refuse(map, -EINVAL, "a list has 1 to 256 rows");
+		return gm_refuse(map, -EINVAL, "a list has 1 to 256 rows");
 	if (n != 0)
 		memcpy(body->map, r->map, n);
 	body->kind = r->kind;
@@ -60,42 +52,15 @@ static int check_tensor(struct gpumap *map, const struct gpumap_mask_request *r,
 	uint64_t bytes = gm_ops_dtype_bytes(r->dtype);
 
 	if (r->rank == 0 || r->rank > GPUMAP_MASK_RANK_MAX)
-		return refuse(map, -EINVAL, "a mask has 1 to 4 dimensions");
+		return gm_refuse(map, -EINVAL, "a mask has 1 to 4 dimensions");
 	for (uint32_t i = 0; i < r->rank; i++)
 		if (__builtin_mul_overflow(bytes, r->shape[i], &bytes))
-			return refuse(map, -EOVERFLOW,
-				      "a mask of 2^64 bytes or more");
+			return gm_refuse(map, -EOVERFLOW,
+					 "a mask of 2^64 bytes or more");
 	if (bytes == 0 || r->data == NULL)
-		return refuse(map, -EINVAL, "the mask has no elements");
+		return gm_refuse(map, -EINVAL, "the mask has no elements");
 	*ret_bytes = bytes;
 	return 0;
-}
-
-/* Send a copy: the file must not shrink while the agent reads it. */
-static int make_file(struct gpumap *map, const char *data, uint64_t bytes)
-{
-	int fd = gm_client_memory_file("gpumap-mask");
-	uint64_t done = 0;
-	int ret = fd < 0 ? fd : 0;
-
-	while (ret == 0 && done < bytes) {
-		ssize_t n = write(fd, data + done, bytes - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			ret = n < 0 ? -errno : -EIO;
-		else
-			done += (uint64_t)n;
-	}
-	if (ret == 0 && fcntl(fd, F_ADD_SEALS,
-			      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
-		ret = -errno;
-	if (ret == 0)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return refuse(map, ret, "no memory for a copy of the mask");
 }
 
 static int publish_tensor(struct gpumap *map, struct gm_call *call,
@@ -110,9 +75,10 @@ static int publish_tensor(struct gpumap *map, struct gm_call *call,
 
 	if (ret != 0)
 		return ret;
-	fd = make_file(map, r->data, bytes);
+	/* Send a copy: the file must not shrink while the agent reads it. */
+	fd = gm_client_memory_file("gpumap-mask", r->data, bytes);
 	if (fd < 0)
-		return fd;
+		return gm_refuse(map, fd, "no memory for a copy of the mask");
 	ret = gpumap_session_open(map, &opts, &session);
 	if (ret == 0) {
 		call->carries = &fd;
@@ -144,12 +110,8 @@ int gpumap_mask_publish(struct gpumap *map,
 	struct gpumap_mask_request ours;
 	struct gm_mask_publish body = { 0 };
 	struct gm_mask_publish_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_MASK_PUBLISH,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.n_tail = 1,
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_MASK_PUBLISH, body),
+				.n_tail = 1, GM_REPLY(reply) };
 	int ret = gm_map_begin(map);
 
 	if (ret == 0)

@@ -7,13 +7,10 @@
  * publication the handle means when it makes the handle.
  */
 
-#include "lib/mask_use.h"
-
 #include <errno.h>
 #include <string.h>
 
-#include "lib/buffers.h"
-#include "lib/programs.h"
+#include "lib/internal.h"
 #include "shm/objects.h"
 
 static int request_use(struct gpumap_session *s, const char *name,
@@ -21,11 +18,8 @@ static int request_use(struct gpumap_session *s, const char *name,
 		       struct gm_mask_use_reply *ret_reply)
 {
 	struct gm_mask_use body = { .handle = mask->handle };
-	struct gm_call call = { .type = GM_CONTROL_MASK_USE,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = ret_reply,
-				.reply_bytes = sizeof(*ret_reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_MASK_USE, body),
+				GM_REPLY(*ret_reply) };
 	int ret = gm_map_put_name(s->map, name, body.name);
 
 	if (ret == 0)
@@ -66,9 +60,7 @@ int gm_mask_show(struct gpumap_session *session, uint32_t row,
 		 const struct gm_client_buffer *mask)
 {
 	struct gm_mask_show body = { .handle = mask->handle, .row = row };
-	struct gm_call call = { .type = GM_CONTROL_MASK_SHOW,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_MASK_SHOW, body) };
 	int ret = gm_session_call(session, &call, 0);
 
 	/* -EALREADY: the agent has already told the row's next worker. */
@@ -85,12 +77,11 @@ int gm_mask_fits(const struct gpumap_session *session,
 
 	if (mask == NULL || !mask->is_mask || mask->dtype == dtype)
 		return 0;
-	gm_map_refuse(session->map,
-		      job->op == GPUMAP_OP_MASK_BOOL
-			      ? "the mask's elements are added, and not bytes: "
-				"use MASK_ADD, or publish it as u8"
-			      : "the mask is of another dtype than the job: "
-				"publish it as that, or use MASK_BOOL with "
-				"one of u8");
-	return -EINVAL;
+	return gm_refuse(session->map, -EINVAL, "%s",
+			 job->op == GPUMAP_OP_MASK_BOOL
+				 ? "the mask's elements are added, and not "
+				   "bytes: use MASK_ADD, or publish it as u8"
+				 : "the mask is of another dtype than the job: "
+				   "publish it as that, or use MASK_BOOL with "
+				   "one of u8");
 }

@@ -27,11 +27,9 @@ static int put_request(struct gpumap *map, const struct gpumap_mesh_join *join,
 		ret = gm_map_put_name(
 			map, join->group != NULL ? join->group : "world",
 			body->group);
-	if (ret == 0 && (join->id != NULL) != (join->rank == 0)) {
-		gm_map_refuse(map, "rank 0 brings an id, and no other rank "
-				   "does");
-		ret = -EINVAL;
-	}
+	if (ret == 0 && (join->id != NULL) != (join->rank == 0))
+		ret = gm_refuse(map, -EINVAL,
+				"rank 0 brings an id, and no other rank does");
 	body->epoch = join->epoch;
 	body->timeout_ns = time_left(join->deadline_ns);
 	body->rank = join->rank;
@@ -45,11 +43,8 @@ int gpumap_mesh_join(struct gpumap *map, const struct gpumap_mesh_join *join,
 	struct gm_join_reply reply;
 	struct gm_join body = { .epoch = 0 };
 	struct gpumap_mesh_join ours;
-	struct gm_call call = { .type = GM_CONTROL_JOIN,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_JOIN, body),
+				GM_REPLY(reply) };
 	int ret = gm_map_begin(map);
 
 	if (ret == 0)
@@ -76,14 +71,11 @@ int gpumap_mesh_leave(struct gpumap *map, uint64_t ticket, uint32_t flags)
 {
 	struct gm_leave body = { .ticket = ticket,
 				 .broken = flags == GPUMAP_MESH_BROKEN };
-	struct gm_call call = { .type = GM_CONTROL_LEAVE,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_LEAVE, body) };
 
-	if ((flags & ~GPUMAP_MESH_BROKEN) != 0) {
-		gm_map_refuse(map, "a flag of leaving is not known");
-		return -EINVAL;
-	}
+	if ((flags & ~GPUMAP_MESH_BROKEN) != 0)
+		return gm_refuse(map, -EINVAL,
+				 "a flag of leaving is not known");
 	return gm_map_call(map, &call, 0);
 }
 

@@ -11,12 +11,6 @@
 
 #include "shm/meshes.h"
 
-static int refuse(struct gpumap *map, int error, const char *why)
-{
-	gm_map_refuse(map, why);
-	return error;
-}
-
 /* The tail of a request: rows, then groups and their ranks.  To be freed. */
 static char *make_tail(const struct gpumap_mesh_request *request,
 		       size_t *ret_bytes)
@@ -56,25 +50,26 @@ static int check_mesh(struct gpumap *map,
 		      const struct gpumap_mesh_request *request)
 {
 	if (request->n_rows > GM_ROWS)
-		return refuse(map, -E2BIG, "a mesh has at most 256 ranks");
+		return gm_refuse(map, -E2BIG, "a mesh has at most 256 ranks");
 	if (request->n_added > GM_MESH_ADDED)
-		return refuse(map, -E2BIG,
-			      "a mesh has at most 64 groups beside those of "
-			      "its topology");
+		return gm_refuse(map, -E2BIG,
+				 "a mesh has at most 64 groups beside those of "
+				 "its topology");
 	for (uint32_t i = 0; i < request->n_added; i++) {
 		const struct gpumap_mesh_added *added = &request->added[i];
 
 		if (added->name == NULL || gm_object_name(added->name) == 0)
-			return refuse(map, -EINVAL,
-				      "a group's name has between 1 and 63 "
-				      "bytes");
+			return gm_refuse(
+				map, -EINVAL,
+				"a group's name has between 1 and 63 bytes");
 		if ((added->spare[0] | added->spare[1]) != 0)
-			return refuse(map, -EINVAL,
-				      "an added group has a field that this "
-				      "library does not know: set spare to 0");
+			return gm_refuse(
+				map, -EINVAL,
+				"an added group has a field that this library "
+				"does not know: set spare to 0");
 		if (added->n > GM_ROWS)
-			return refuse(map, -E2BIG,
-				      "a group has at most 256 ranks");
+			return gm_refuse(map, -E2BIG,
+					 "a group has at most 256 ranks");
 	}
 	return 0;
 }
@@ -99,11 +94,8 @@ int gpumap_mesh_publish(struct gpumap *map,
 	struct gpumap_mesh_request ours;
 	struct gm_mesh_publish body = { .n_groups = 0 };
 	struct gm_mesh_publish_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_MESH_PUBLISH,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_MESH_PUBLISH, body),
+				GM_REPLY(reply) };
 	size_t bytes;
 	char *tail;
 	int ret = gm_map_begin(map);
@@ -145,10 +137,10 @@ int gpumap_mesh_pin(struct gpumap *map, const char *name, const char *group,
 	if (group == NULL)
 		group = "world";
 	if (table != GPUMAP_MESH_ROWS && table != GPUMAP_MESH_RANKS)
-		return refuse(map, -EINVAL, "a mesh has no such table");
+		return gm_refuse(map, -EINVAL, "a mesh has no such table");
 	if (gm_object_name(group) == 0)
-		return refuse(map, -EINVAL,
-			      "a group's name has between 1 and 63 bytes");
+		return gm_refuse(map, -EINVAL,
+				 "a group's name has between 1 and 63 bytes");
 	ret = gm_map_pin(map, GM_KIND_MESH, name, &reply);
 	if (ret != 0)
 		return ret;

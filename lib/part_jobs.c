@@ -3,7 +3,7 @@
 
 /* Jobs that a part of a session submits for itself. */
 
-#include "lib/buffers.h"
+#include "lib/internal.h"
 
 int gm_part_state(const struct gpumap_session *session)
 {

@@ -52,9 +52,7 @@ int gpumap_policy_set(struct gpumap *map, const struct gpumap_policy *policy)
 {
 	struct gpumap_policy ours;
 	struct gm_calibrate body = { .row = 0 };
-	struct gm_call call = { .type = GM_CONTROL_CALIBRATE,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_CALIBRATE, body) };
 	int ret = gm_map_begin(map);
 
 	if (ret == 0)

@@ -104,6 +104,12 @@ struct gm_call {
 	uint64_t limit_ns; /* 0: none; gm_map_call() sets it */
 };
 
+/* How a call begins: its type, a variable that is its body, and one that
+ * receives the body of the reply. */
+#define GM_REQUEST(of, from) \
+	.type = (of), .body = &(from), .body_bytes = sizeof(from)
+#define GM_REPLY(to) .reply = &(to), .reply_bytes = sizeof(to)
+
 /* Begin a call: no reason of an earlier one is left.  Returns as
  * gm_fork_map_mine(). */
 GM_PRIVATE int gm_map_begin(const struct gpumap *map);

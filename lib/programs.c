@@ -6,14 +6,10 @@
  * told of it like of a registration: on first use.
  */
 
-#include "lib/buffers.h"
-#include "lib/handle_check.h"
-#include "lib/programs.h"
+#include "lib/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define NAME_BYTES sizeof(((struct gm_program_ask *)0)->name)
@@ -24,11 +20,9 @@ int gm_program_show(struct gpumap_session *session, uint32_t row,
 		    const struct gm_client_buffer *program)
 {
 	struct gm_program_ask body = { .handle = program->handle, .row = row };
-	struct gm_call call = { .type = program->image
-						? GM_CONTROL_PROGRAM_IMAGE
-						: GM_CONTROL_PROGRAM,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(
+		program->image ? GM_CONTROL_PROGRAM_IMAGE : GM_CONTROL_PROGRAM,
+		body) };
 
 	if (program->image)
 		call.carries = &program->fd;
@@ -78,36 +72,6 @@ int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 	return ret != 0 ? ret : load(session, row, name, -1, ret_program);
 }
 
-/* Copy an image to a memfd that no process can change any more.  Returns the
- * descriptor or -errno. */
-static int seal(const struct gpumap_program_image *image)
-{
-	int fd = gm_client_memory_file("gpumap-image");
-	const char *from = image->image;
-	uint64_t left = image->bytes;
-	int error = fd < 0 ? fd : 0;
-
-	while (error == 0 && left > 0) {
-		ssize_t n = write(fd, from, left);
-
-		if (n < 0) {
-			error = errno == EINTR ? 0 : -errno;
-			continue;
-		}
-		from += n;
-		left -= (uint64_t)n;
-	}
-	if (error == 0 && fcntl(fd, F_ADD_SEALS,
-				F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW |
-					F_SEAL_SEAL) != 0)
-		error = -errno;
-	if (error == 0)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return error;
-}
-
 int gpumap_program_load_image(struct gpumap_session *session, uint32_t row,
 			      const struct gpumap_program_image *image,
 			      uint64_t *ret_program)
@@ -130,7 +94,8 @@ int gpumap_program_load_image(struct gpumap_session *session, uint32_t row,
 				 NAME_BYTES - 1);
 	ret = gm_session_pair(session, row, &pair);
 	if (ret == 0)
-		ret = seal(&ours);
+		ret = gm_client_memory_file("gpumap-image", ours.image,
+					    ours.bytes);
 	return ret < 0 ? ret : load(session, row, kernel, ret, ret_program);
 }
 

@@ -9,19 +9,13 @@
 
 #include "shm/objects.h"
 
-static int refuse(struct gpumap *map, int error, const char *why)
-{
-	gm_map_refuse(map, why);
-	return error;
-}
-
 int gm_map_put_name(struct gpumap *map, const char *name, char ret_name[64])
 {
 	size_t n = gm_object_name(name);
 
 	if (n == 0)
-		return refuse(map, -EINVAL,
-			      "a name has between 1 and 63 bytes");
+		return gm_refuse(map, -EINVAL,
+				 "a name has between 1 and 63 bytes");
 	memset(ret_name, 0, 64);
 	memcpy(ret_name, name, n);
 	return 0;
@@ -34,11 +28,8 @@ int gpumap_layers_publish(struct gpumap *map,
 	struct gpumap_layers_request ours;
 	struct gm_layers_publish body = { 0 };
 	struct gm_layers_publish_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_LAYERS_PUBLISH,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_LAYERS_PUBLISH, body),
+				GM_REPLY(reply) };
 	size_t spec_bytes;
 	int ret = gm_map_begin(map);
 
@@ -49,17 +40,17 @@ int gpumap_layers_publish(struct gpumap *map,
 	if (ret != 0)
 		return ret;
 	if (ours.spec == NULL)
-		return refuse(map, -EINVAL, "a layer map needs a spec");
+		return gm_refuse(map, -EINVAL, "a layer map needs a spec");
 	spec_bytes = strlen(ours.spec) + 1;
 	if (spec_bytes > GM_CONTROL_BYTES_MAX)
-		return refuse(map, -EINVAL,
-			      "the spec has more than a megabyte");
+		return gm_refuse(map, -EINVAL,
+				 "the spec has more than a megabyte");
 	if (ours.n_layers > GM_LAYERS_MAX)
-		return refuse(map, -EINVAL,
-			      "a layer map has at most 65536 layers");
+		return gm_refuse(map, -EINVAL,
+				 "a layer map has at most 65536 layers");
 	if (ours.layer_bytes != NULL && ours.n_layers == 0)
-		return refuse(map, -EINVAL,
-			      "sizes of layers need the number of layers");
+		return gm_refuse(map, -EINVAL,
+				 "sizes of layers need the number of layers");
 	body.n_layers = ours.n_layers;
 	body.dtype = ours.dtype;
 	body.other_bytes = ours.other_bytes;
@@ -77,9 +68,7 @@ static int release(struct gpumap *map, uint32_t kind, uint32_t flags,
 		   const char *name)
 {
 	struct gm_object_name body = { .kind = kind, .flags = flags };
-	struct gm_call call = { .type = GM_CONTROL_RELEASE,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_RELEASE, body) };
 	int ret = gm_map_begin(map);
 
 	if (ret == 0)
@@ -157,11 +146,8 @@ int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
 	       struct gm_pin_reply *ret_pin)
 {
 	struct gm_object_name body = { .kind = kind };
-	struct gm_call call = { .type = GM_CONTROL_PIN,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = ret_pin,
-				.reply_bytes = sizeof(*ret_pin) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_PIN, body),
+				GM_REPLY(*ret_pin) };
 	int ret = gm_map_begin(map);
 
 	if (ret == 0)
@@ -202,9 +188,7 @@ int gpumap_layers_pin(struct gpumap *map, const char *name,
 int gpumap_unpin(struct gpumap *map, uint64_t pin)
 {
 	struct gm_unpin body = { .claim = pin };
-	struct gm_call call = { .type = GM_CONTROL_UNPIN,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_UNPIN, body) };
 	int ret = gm_map_call(map, &call, 0);
 
 	if (ret == 0 || ret == -ENOENT)
@@ -217,9 +201,7 @@ int gpumap_unpin(struct gpumap *map, uint64_t pin)
 static int drain(struct gpumap *map, uint32_t row, bool undrain)
 {
 	struct gm_drain body = { .row = row, .undrain = undrain };
-	struct gm_call call = { .type = GM_CONTROL_DRAIN,
-				.body = &body,
-				.body_bytes = sizeof(body),
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_DRAIN, body),
 				.wait_ns = UINT64_MAX };
 
 	return gm_map_call(map, &call, 0);
@@ -238,9 +220,7 @@ int gpumap_device_undrain(struct gpumap *map, uint32_t row)
 static int cordon(struct gpumap *map, uint32_t row, bool undo)
 {
 	struct gm_cordon body = { .row = row, .undo = undo };
-	struct gm_call call = { .type = GM_CONTROL_CORDON,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_CORDON, body) };
 
 	return gm_map_call(map, &call, 0);
 }
@@ -258,9 +238,7 @@ int gpumap_device_uncordon(struct gpumap *map, uint32_t row)
 int gpumap_started(struct gpumap *map, const char *name)
 {
 	struct gm_object_name body = { .kind = GM_KIND_LAYERS };
-	struct gm_call call = { .type = GM_CONTROL_STARTED,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_STARTED, body) };
 	int ret = gm_map_begin(map);
 
 	if (ret == 0)

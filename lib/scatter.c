@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/programs.h"
+#include "lib/internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

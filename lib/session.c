@@ -13,9 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/shares.h"
-
-#include "lib/huge_pages.h"
 #include "shm/rows.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -116,11 +113,8 @@ static int request_session(struct gpumap_session *s,
 			   const struct gm_session_open *open)
 {
 	struct gm_session_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_SESSION_OPEN,
-				.body = open,
-				.body_bytes = sizeof(*open),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_SESSION_OPEN, *open),
+				GM_REPLY(reply) };
 	int ret = gm_link_open(s->map, &s->link, call.why);
 
 	if (ret == 0)
@@ -244,11 +238,8 @@ static int request_queue(struct gpumap_session *s, struct gm_queue_pair *pair)
 {
 	struct gm_queue_open open = { .row = pair->row };
 	struct gm_queue_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_QUEUE_OPEN,
-				.body = &open,
-				.body_bytes = sizeof(open),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_QUEUE_OPEN, open),
+				GM_REPLY(reply) };
 	int ret = gm_session_call(s, &call, 1);
 
 	if (ret == 0 &&
@@ -313,16 +304,14 @@ int gm_session_lacks(struct gpumap_session *session, uint32_t row)
 	struct gm_row_image facts;
 
 	if (row >= gm_rows_used(map))
-		gm_map_refuse(session->map, "there is no such row");
-	else if (gm_rows_facts(map, row, &facts) == 0 &&
-		 (facts.flags & GPUMAP_DEVICE_SERVES) == 0)
-		gm_map_refuse(session->map, "this row is a dummy: dummy rows "
-					    "plan and account, but hold no "
-					    "data");
-	else
-		gm_map_refuse(session->map, "this row is newer than the "
-					    "session; open another");
-	return -ENODEV;
+		return gm_refuse(session->map, -ENODEV, "there is no such row");
+	if (gm_rows_facts(map, row, &facts) == 0 &&
+	    (facts.flags & GPUMAP_DEVICE_SERVES) == 0)
+		return gm_refuse(session->map, -ENODEV,
+				 "this row is a dummy: dummy rows plan and "
+				 "account, but hold no data");
+	return gm_refuse(session->map, -ENODEV,
+			 "this row is newer than the session; open another");
 }
 
 int gm_session_pair(struct gpumap_session *session, uint32_t row,

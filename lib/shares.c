@@ -7,11 +7,9 @@
  * and what it has imported from them.
  */
 
-#include "lib/buffers.h"
-#include "lib/shares.h"
+#include "lib/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -161,9 +159,7 @@ static int make(const struct gpumap_session *s, const struct answer *answer,
 static int request_close(struct gpumap_session *s, uint64_t share)
 {
 	struct gm_share_close body = { .id = share };
-	struct gm_call call = { .type = GM_CONTROL_SHARE_CLOSE,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_SHARE_CLOSE, body) };
 	int ret = gm_session_call(s, &call, 0);
 
 	return ret == -ENOENT ? 0 : ret; /* the share has ended by itself */
@@ -201,8 +197,7 @@ static int check_name(const struct gpumap_session *s, const char *name)
 
 	if (n > 0 && n <= GPUMAP_NAME_MAX)
 		return 0;
-	gm_map_refuse(s->map, "a name has 1 to 63 bytes");
-	return -EINVAL;
+	return gm_refuse(s->map, -EINVAL, "a name has 1 to 63 bytes");
 }
 
 /* ---- fingerprints -------------------------------------------------------- */
@@ -289,46 +284,12 @@ static int check(struct gpumap_session *s, const struct gpumap_share_request *r)
 			why = "what is shared is allocated here, with "
 			      "GPUMAP_BUFFER_EXPORTABLE";
 	}
-	if (why != NULL) {
-		gm_map_refuse(s->map, why);
-		return -EINVAL;
-	}
-	if (r->about_bytes > GPUMAP_SHARE_ABOUT_MAX) {
-		gm_map_refuse(s->map, "a share says at most 64 MiB about "
-				      "itself: share the rest as a buffer");
-		return -E2BIG;
-	}
-	return 0;
-}
-
-/* Copy @about to a memfd, sealed so that its content never changes. */
-static int about_fd(const void *about, uint64_t bytes, int *ret_fd)
-{
-	int fd = gm_client_memory_file("gpumap-about");
-	uint64_t at = 0;
-
-	if (fd < 0)
-		return fd;
-	while (at < bytes) {
-		ssize_t n = write(fd, (const char *)about + at, bytes - at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			int ret = n < 0 ? -errno : -EIO;
-
-			close(fd);
-			return ret == -ENOSPC ? -ENOMEM : ret;
-		}
-		at += (uint64_t)n;
-	}
-	if (fcntl(fd, F_ADD_SEALS,
-		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) !=
-	    0) {
-		close(fd);
-		return -ENOMEM;
-	}
-	*ret_fd = fd;
+	if (why != NULL)
+		return gm_refuse(s->map, -EINVAL, "%s", why);
+	if (r->about_bytes > GPUMAP_SHARE_ABOUT_MAX)
+		return gm_refuse(s->map, -E2BIG,
+				 "a share says at most 64 MiB about itself: "
+				 "share the rest as a buffer");
 	return 0;
 }
 
@@ -340,10 +301,7 @@ static int request_share(struct gpumap_session *s,
 				     .n_buffers = r->n_buffers,
 				     .n_uids = r->n_uids,
 				     .about_bytes = r->about_bytes };
-	struct gm_call call = { .type = GM_CONTROL_SHARE,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.n_tail = 3,
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_SHARE, body), .n_tail = 3,
 				.carries = fd >= 0 ? &fd : NULL };
 	struct answer answer;
 	int ret = key_of(s, r->fingerprint, &body.key, &call.tail[2]);
@@ -412,12 +370,16 @@ int gpumap_share_publish(struct gpumap_session *session,
 		ret = gm_map_size_in(session->map, &r, sizeof(r), request);
 	if (ret == 0)
 		ret = check(session, &r);
-	if (ret == 0 && r.about_bytes != 0)
-		ret = about_fd(r.about, r.about_bytes, &fd);
-	if (ret == -ENOMEM)
-		gm_refuse_memory(session->map, r.about_bytes);
 	if (ret != 0)
 		return ret;
+	if (r.about_bytes != 0) {
+		fd = gm_client_memory_file("gpumap-about", r.about,
+					   r.about_bytes);
+		if (fd == -ENOMEM || fd == -ENOSPC)
+			return gm_refuse_memory(session->map, r.about_bytes);
+		if (fd < 0)
+			return fd;
+	}
 	ret = share_all(session, &r, fd, &share);
 	if (fd >= 0)
 		close(fd);
@@ -438,9 +400,7 @@ int gm_share_claim(struct gpumap_session *session, const char *name,
 		   uint32_t flags, const struct gpumap_fingerprint *fingerprint)
 {
 	struct gm_share_claim body = { .flags = flags };
-	struct gm_call call = { .type = GM_CONTROL_SHARE_CLAIM,
-				.body = &body,
-				.body_bytes = sizeof(body),
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_SHARE_CLAIM, body),
 				.n_tail = 1 };
 	int ret = key_of(session, fingerprint, &body.key, &call.tail[0]);
 
@@ -504,9 +464,7 @@ int gpumap_share_open(struct gpumap_session *session, const char *name,
 		      uint64_t *ret_share)
 {
 	struct gm_share_open body = { .flags = flags };
-	struct gm_call call = { .type = GM_CONTROL_SHARE_OPEN,
-				.body = &body,
-				.body_bytes = sizeof(body),
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_SHARE_OPEN, body),
 				.n_tail = 1 };
 	struct gm_share *share;
 	struct answer answer;
@@ -631,11 +589,8 @@ int gpumap_share_fd(struct gpumap_session *session, uint64_t share,
 {
 	struct gm_import body = { .handle = 0 };
 	struct gm_import_reply reply;
-	struct gm_call call = { .type = GM_CONTROL_IMPORT,
-				.body = &body,
-				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_IMPORT, body),
+				GM_REPLY(reply) };
 	struct gm_share *s;
 	int ret = find_part(session, share, index, &s);
 
@@ -660,9 +615,7 @@ int gpumap_share_fds(struct gpumap_session *session, uint64_t share,
 		     uint32_t first, uint32_t n, int *ret_fds)
 {
 	struct gm_share_fds body = { .id = share, .first = first, .n = n };
-	struct gm_call call = { .type = GM_CONTROL_SHARE_FDS,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_SHARE_FDS, body) };
 	uint32_t most = n < GM_CONTROL_FDS_MAX ? n : GM_CONTROL_FDS_MAX;
 	struct gm_share *s;
 	int ret = find_part(session, share, first, &s);
@@ -732,15 +685,11 @@ int gpumap_share_close(struct gpumap_session *session, uint64_t share)
 int gpumap_share_release(struct gpumap *map, const char *name)
 {
 	struct gm_share_end body = { .name = "" };
-	struct gm_call call = { .type = GM_CONTROL_SHARE_END,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_SHARE_END, body) };
 	size_t n = name != NULL ? strnlen(name, sizeof(body.name)) : 0;
 
-	if (n == 0 || n > GPUMAP_NAME_MAX) {
-		gm_map_refuse(map, "a name has 1 to 63 bytes");
-		return -EINVAL;
-	}
+	if (n == 0 || n > GPUMAP_NAME_MAX)
+		return gm_refuse(map, -EINVAL, "a name has 1 to 63 bytes");
 	memcpy(body.name, name, n);
 	return gm_map_call(map, &call, 0);
 }

@@ -54,9 +54,7 @@ static int add_row(struct gpumap_trace *trace, uint32_t number)
 {
 	struct traced_row *row = &trace->rows[trace->n];
 	struct gm_trace_ask body = { .row = number };
-	struct gm_call call = { .type = GM_CONTROL_TRACE,
-				.body = &body,
-				.body_bytes = sizeof(body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_TRACE, body) };
 	int ret = gm_link_call(trace->map, &trace->link, &call, 1);
 
 	if (ret == -EPIPE)

@@ -132,8 +132,7 @@ static int list_all(struct gpumap *map, const struct list *list,
 	struct gm_call call = { .type = list->type,
 				.body = list->ask,
 				.body_bytes = list->ask_bytes,
-				.reply = &reply,
-				.reply_bytes = sizeof(reply),
+				GM_REPLY(reply),
 				.reply_tail = list->items,
 				.reply_tail_room = (uint32_t)room };
 

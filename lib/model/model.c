@@ -12,12 +12,6 @@
 
 /* ---- begin --------------------------------------------------------------- */
 
-static int refuse(const struct gpumap *map, int error, const char *why)
-{
-	gm_map_refuse(map, why);
-	return error;
-}
-
 /* A file is one piece, in memory that programs can map. */
 static int check_file(const struct gpumap *map,
 		      const struct gpumap_model_opts *opts)
@@ -26,15 +20,15 @@ static int check_file(const struct gpumap *map,
 	int ret;
 
 	if (opts->layers != NULL || opts->n_rows != 1)
-		return refuse(
+		return gm_refuse(
 			map, -EINVAL,
 			"a file goes to one row whole: give that row, and "
 			"no layer map");
 	ret = gm_model_row_flags(map, opts->rows[0], &flags);
 	if (ret == 0 && (flags & GPUMAP_DEVICE_MAPPED) == 0)
-		return refuse(map, -EOPNOTSUPP,
-			      "only memory of a host row is a file to other "
-			      "programs: give a host row");
+		return gm_refuse(map, -EOPNOTSUPP,
+				 "only memory of a host row is a file to other "
+				 "programs: give a host row");
 	return ret;
 }
 
@@ -43,10 +37,10 @@ static int check_opts(const struct gpumap *map,
 {
 	if ((opts->flags & ~KNOWN_FLAGS) != 0)
 		return opts->flags == GPUMAP_BUFFER_READ_ONLY
-			       ? refuse(map, -EINVAL,
-					"weights are written once, by this "
-					"session: see share_flags for "
-					"GPUMAP_SHARE_READ_ONLY")
+			       ? gm_refuse(map, -EINVAL,
+					   "weights are written once, by this "
+					   "session: see share_flags for "
+					   "GPUMAP_SHARE_READ_ONLY")
 			       : gm_refuse_unknown(map);
 	if ((opts->share_flags & ~GM_SHARE_FLAGS) != 0)
 		return gm_refuse_unknown(map);
@@ -54,18 +48,17 @@ static int check_opts(const struct gpumap *map,
 	    (opts->share_flags != 0 || opts->n_uids != 0 ||
 	     opts->fingerprint != NULL ||
 	     (opts->flags & GPUMAP_MODEL_ANY_FILES) != 0))
-		return refuse(map, -EINVAL,
-			      "who may have it is said, or its fingerprint, "
-			      "and no name to have it by");
+		return gm_refuse(map, -EINVAL,
+				 "who may have it is said, or its fingerprint, "
+				 "and no name to have it by");
 	if (opts->path == NULL || opts->path[0] == '\0')
-		return refuse(map, -EINVAL,
-			      "no path: give the directory of a "
-			      "checkpoint");
+		return gm_refuse(map, -EINVAL,
+				 "no path: give the directory of a checkpoint");
 	if ((opts->rows == NULL) != (opts->n_rows == 0) ||
 	    (opts->layers == NULL && opts->n_rows != 1))
-		return refuse(map, -EINVAL,
-			      "neither a layer map nor one row: "
-			      "say where the model is to go");
+		return gm_refuse(map, -EINVAL,
+				 "neither a layer map nor one row: say where "
+				 "the model is to go");
 	if ((opts->flags & GPUMAP_MODEL_AS_FILE) != 0)
 		return check_file(map, opts);
 	return 0;
@@ -158,11 +151,11 @@ static int check_name(const struct gpumap *map,
 				      : 1;
 
 	if (n == 0 || n > GPUMAP_NAME_MAX)
-		return refuse(map, -EINVAL, "a name has 1 to 63 bytes");
+		return gm_refuse(map, -EINVAL, "a name has 1 to 63 bytes");
 	if (opts->n_uids > GPUMAP_SHARE_UIDS_MAX)
-		return refuse(map, -EINVAL,
-			      "a share names at most 64 users: have "
-			      "it for any user");
+		return gm_refuse(
+			map, -EINVAL,
+			"a share names at most 64 users: have it for any user");
 	return 0;
 }
 
@@ -236,8 +229,9 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 	    (flags & ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_MODEL_MAPPED)) != 0)
 		ret = gm_refuse_unknown(map);
 	if (ret == 0)
-		ret = name != NULL ? check_name(map, &opts)
-				   : refuse(map, -EINVAL, "no name is given");
+		ret = name != NULL
+			      ? check_name(map, &opts)
+			      : gm_refuse(map, -EINVAL, "no name is given");
 	if (ret == 0)
 		ret = make(session, &m);
 	if (ret != 0)

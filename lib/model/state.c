@@ -128,9 +128,7 @@ static bool is_news(const struct gm_loading *told, const struct gm_loading *now)
 void gm_models_tell(struct gm_models *models)
 {
 	struct gm_loading now = { .bytes = 0 };
-	struct gm_call call = { .type = GM_CONTROL_LOADING,
-				.body = &now,
-				.body_bytes = sizeof(now) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_LOADING, now) };
 	struct gpumap_session *session = models->part.session;
 	struct gpumap *map = gm_part_map(session);
 	char why[GM_WHY];

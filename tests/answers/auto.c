@@ -4,6 +4,8 @@
 /* Layer maps by a strategy. */
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,6 +202,30 @@ static json_t *show_charge(const struct gpumap_plan_charge *c, bool is_host,
 			 gm_wide_integer(c->left_bytes));
 }
 
+/* "cuda[2]" or "cpu" */
+static const char *name_of(const struct auto_request *a, uint32_t i,
+			   char text[32])
+{
+	if (a->rows[i].is_host)
+		return "cpu";
+	snprintf(text, 32, "cuda[%" PRIu32 "]", i);
+	return text;
+}
+
+static json_t *warn_of_empty(const struct auto_request *a, uint32_t i)
+{
+	char text[512], name[32];
+
+	snprintf(text, sizeof(text),
+		 "Device %s can fit 0 layers. Consider reducing auto map "
+		 "params from current: text[max_seq_len: %" PRIu64
+		 ", max_batch_size: %" PRIu64
+		 "] (ex. reducing max seq len or max num images)",
+		 name_of(a, i, name), a->q.cache.max_seq_len,
+		 a->q.cache.max_batch_size);
+	return answers_string(text);
+}
+
 /* Layers that are left over are the host's. */
 static json_t *show(const struct auto_request *a, const struct gm_auto *plan)
 {
@@ -222,9 +248,9 @@ static json_t *show(const struct auto_request *a, const struct gm_auto *plan)
 				json_pack("[o, o]", gm_wide_integer(c->row),
 					  gm_wide_integer(c->n_layers)));
 	}
-	for (size_t i = 0; i < plan->n_warnings; i++)
+	for (uint32_t i = 0; i < plan->n_empty; i++)
 		r |= json_array_append_new(warnings,
-					   answers_string(plan->warnings[i]));
+					   warn_of_empty(a, plan->empty[i]));
 	if (r == 0)
 		return json_pack("{s:o, s:o, s:o, s:o}", "device_layers",
 				 devices, "host_layers",
@@ -234,6 +260,97 @@ static json_t *show(const struct auto_request *a, const struct gm_auto *plan)
 	json_decref(charges);
 	json_decref(warnings);
 	return NULL;
+}
+
+/* How many rows could have layers: hosts cannot where one has their memory. */
+static uint32_t count_rows(const struct auto_request *a)
+{
+	uint32_t n_devices = 0, n = a->q.n_rows;
+
+	while (n_devices < n && !a->rows[n_devices].is_host)
+		n_devices++;
+	for (uint32_t i = 0; i < a->q.n_rows; i++)
+		if (a->rows[i].is_integrated &&
+		    a->q.strategy != GPUMAP_STRATEGY_FILL)
+			n = n_devices;
+	return n;
+}
+
+/* Would a row have the first layer, or all, but for the weights of no layer? */
+static bool is_shut_out(const struct auto_request *a, const uint64_t *kv_sums)
+{
+	const struct gm_auto_request *q = &a->q;
+	bool fills = q->strategy == GPUMAP_STRATEGY_FILL;
+	uint64_t need = q->layer_bytes[0] + kv_sums[1];
+
+	if (fills)
+		need = gm_min(need, q->total_bytes + kv_sums[q->n_layers]);
+	need += q->mapped_act_elems * q->cache.dtype_bytes;
+	for (uint32_t i = 0; i < count_rows(a); i++)
+		if ((fills || a->rows[i].speed > 0) &&
+		    gm_place_capacity(a->rows[i].avail, a->rows[i].is_host) >=
+			    need)
+			return true;
+	return false;
+}
+
+/* "cuda[0] (avail: 1MB)", "cpu (avail: 2MB)" for the caller to free() */
+static char *list_rows(const struct auto_request *a)
+{
+	char *text = NULL, name[32];
+	size_t n;
+	FILE *to = open_memstream(&text, &n);
+
+	for (uint32_t i = 0; to && i < a->q.n_rows; i++)
+		fprintf(to, "%s\"%s (avail: %" PRIu64 "MB)\"", i ? ", " : "",
+			name_of(a, i, name), a->rows[i].avail >> 20);
+	if (to)
+		fclose(to);
+	return text;
+}
+
+/* Say why there is no map, of which @plan has what fits. */
+static int cannot_place(const struct auto_request *a,
+			const struct gm_auto *plan, struct gm_plan_error *err)
+{
+	static const char remedy[] =
+		"lower max_seq_len or the batch, or quantise";
+	const struct gm_auto_request *q = &a->q;
+	uint64_t left = q->total_bytes, bytes = 0;
+	uint32_t first = q->n_layers - plan->n_left;
+	char more[128] = "", *rows;
+
+	for (uint32_t i = 0; i < plan->n_charges; i++)
+		left -= plan->charges[i].weight_bytes;
+	for (uint32_t i = first; i < q->n_layers; i++)
+		bytes += q->layer_bytes[i];
+	if (plan->n_charges == 0 && first == 0 && is_shut_out(a, plan->kv_sums))
+		snprintf(more, sizeof(more),
+			 ". The %" PRIu64 " bytes of its non-mapped weights "
+			 "fit on none of them beside a layer",
+			 q->non_mapped_bytes);
+	if (q->strategy != GPUMAP_STRATEGY_FILL)
+		return gm_error_set(
+			err, -ENOSPC, remedy,
+			"This model does not fit on the %" PRIu32
+			" rows: layers %" PRIu32 " to %" PRIu32 ", %" PRIu64
+			" bytes with their KV cache, find no room%s",
+			count_rows(a), first, q->n_layers - 1,
+			bytes + plan->kv_sums[q->n_layers] -
+				plan->kv_sums[first],
+			more);
+	rows = list_rows(a);
+	if (!rows)
+		return gm_error_no_memory(err);
+	gm_error_set(err, -ENOSPC, remedy,
+		     "This model does not fit on the devices [%s], and exceeds "
+		     "total capacity by %" PRIu64
+		     "MB. Auto device mapping params: text[max_seq_len: "
+		     "%" PRIu64 ", max_batch_size: %" PRIu64 "]%s",
+		     rows, left >> 20, q->cache.max_seq_len,
+		     q->cache.max_batch_size, more);
+	free(rows);
+	return -ENOSPC;
 }
 
 /* With fill a host has its place in the list, with the others it is last. */
@@ -252,7 +369,7 @@ static void order_rows(struct auto_request *a)
 json_t *answers_auto(struct gm_fields *f)
 {
 	struct auto_request a = { .layers = NULL };
-	struct gm_auto plan;
+	struct gm_auto plan = { .n_charges = 0 };
 	json_t *json = NULL;
 
 	read_auto(f, &a);
@@ -265,10 +382,11 @@ json_t *answers_auto(struct gm_fields *f)
 		order_rows(&a);
 		f->r = gm_auto_make(&a.q, &plan, f->err);
 	}
-	if (f->r == 0) {
+	if (f->r == -ENOSPC && f->err->text[0] == '\0')
+		f->r = cannot_place(&a, &plan, f->err);
+	if (f->r == 0)
 		json = show(&a, &plan);
-		gm_auto_free(&plan);
-	}
+	gm_auto_free(&plan);
 	free(a.layers);
 	free(a.devices);
 	free(a.rows);

@@ -5,14 +5,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/model/plan/checked.h"
 #include "shm/layout.h"
-
-#define MIB (UINT64_C(1) << 20)
 
 /* In the order of enum gpumap_strategy. */
 static const char *const names[] = { "fill", "fill", "balance", "fewest" };
@@ -133,45 +130,9 @@ struct walk {
 	uint64_t remaining; /* bytes */
 	uint32_t layer;
 	bool has_holder; /* a row has the weights that are no layer's */
-	bool shut_out;   /* only they kept a row from taking a layer */
 	bool uses_host;
 	bool over;
 };
-
-/* "cuda[2]" or "cpu" */
-static const char *name_of(const struct gm_auto_request *q, uint32_t i,
-			   char text[32])
-{
-	if (q->rows[i].is_host)
-		return "cpu";
-	snprintf(text, 32, "cuda[%" PRIu32 "]", i);
-	return text;
-}
-
-static int warn_of_empty(const struct task *t, uint32_t i)
-{
-	struct gm_auto *plan = t->plan;
-	char name[32], *text;
-	void *v;
-
-	if (!plan)
-		return 0;
-	v = reallocarray(plan->warnings, plan->n_warnings + 1,
-			 sizeof(*plan->warnings));
-	if (!v)
-		return gm_error_no_memory(t->err);
-	plan->warnings = v;
-	if (asprintf(&text,
-		     "Device %s can fit 0 layers. Consider reducing auto map "
-		     "params from current: text[max_seq_len: %" PRIu64
-		     ", max_batch_size: %" PRIu64
-		     "] (ex. reducing max seq len or max num images)",
-		     name_of(t->q, i, name), t->q->cache.max_seq_len,
-		     t->q->cache.max_batch_size) < 0)
-		return gm_error_no_memory(t->err);
-	plan->warnings[plan->n_warnings++] = text;
-	return 0;
-}
 
 /* Does all of the rest fit onto one row? */
 static bool takes_rest(struct walk *w, uint64_t room, bool holds)
@@ -213,15 +174,6 @@ static uint32_t count_layers(struct walk *w, uint64_t room, uint64_t used,
 	return at - w->layer;
 }
 
-/* Would a row that need not hold the weights of no layer have taken a layer? */
-static bool would_take(struct walk *w, uint64_t room)
-{
-	uint64_t weights = 0;
-
-	return takes_rest(w, room, false) ||
-	       count_layers(w, room, w->t->mapped, &weights) > 0;
-}
-
 static int visit(struct walk *w, uint32_t i)
 {
 	struct task *t = w->t;
@@ -244,11 +196,10 @@ static int visit(struct walk *w, uint32_t i)
 		n = count_layers(w, room, used, &weights);
 		if (w->over)
 			return overflow(t);
-		if (n == 0) {
-			if (holds)
-				w->shut_out |= would_take(w, room);
-			return w->over ? overflow(t) : warn_of_empty(t, i);
-		}
+		if (n == 0 && t->plan)
+			t->plan->empty[t->plan->n_empty++] = i;
+		if (n == 0)
+			return 0;
 	}
 	if (w->over)
 		return overflow(t);
@@ -260,52 +211,6 @@ static int visit(struct walk *w, uint32_t i)
 	return 0;
 }
 
-/* ["cuda[0] (avail: 1MB)", "cpu (avail: 2MB)"] for the caller to free() */
-static char *list_rows(const struct gm_auto_request *q)
-{
-	const size_t most = sizeof("\"cuda[] (avail: MB)\", ") + 40;
-	char *text = malloc(q->n_rows * most + 3);
-	char *end = text;
-	char name[32];
-
-	if (!text)
-		return NULL;
-	end += sprintf(end, "[");
-	for (uint32_t i = 0; i < q->n_rows; i++)
-		end += sprintf(end, "%s\"%s (avail: %" PRIu64 "MB)\"",
-			       i ? ", " : "", name_of(q, i, name),
-			       q->rows[i].avail / MIB);
-	sprintf(end, "]");
-	return text;
-}
-
-static int cannot_fill(const struct walk *w)
-{
-	const struct task *t = w->t;
-	char *rows, more[128] = "";
-
-	if (!t->err)
-		return -ENOSPC;
-	rows = list_rows(t->q);
-	if (!rows)
-		return gm_error_no_memory(t->err);
-	if (!w->has_holder && w->shut_out)
-		snprintf(more, sizeof(more),
-			 ". The %" PRIu64 " bytes of its non-mapped weights "
-			 "fit on none of them beside a layer",
-			 t->q->non_mapped_bytes);
-	gm_error_set(t->err, -ENOSPC,
-		     "lower max_seq_len or the batch, or quantise",
-		     "This model does not fit on the devices %s, and exceeds "
-		     "total capacity by %" PRIu64
-		     "MB. Auto device mapping params: text[max_seq_len: "
-		     "%" PRIu64 ", max_batch_size: %" PRIu64 "]%s",
-		     rows, w->remaining / MIB, t->q->cache.max_seq_len,
-		     t->q->cache.max_batch_size, more);
-	free(rows);
-	return -ENOSPC;
-}
-
 static int walk(struct walk *w, bool is_paged)
 {
 	const struct gm_auto_request *q = w->t->q;
@@ -315,7 +220,7 @@ static int walk(struct walk *w, bool is_paged)
 	for (uint32_t i = 0; r == 0 && w->remaining > 0 && i < q->n_rows; i++)
 		r = visit(w, i);
 	if (r == 0 && w->remaining > 0)
-		r = cannot_fill(w);
+		r = -ENOSPC;
 	w->t->n_left = q->n_layers - w->layer;
 	return r;
 }
@@ -617,38 +522,6 @@ static void minimise(struct solver *s, uint32_t most, struct period *slowest)
 	trace(s, count_rows(s, most), true);
 }
 
-/* Do the weights of no layer alone keep layer 0 off every row? */
-static bool is_shut_out(const struct solver *s)
-{
-	uint64_t need = s->sum[1] + kv_of(s->t, 0, 1);
-
-	for (uint32_t r = 0; r < s->n_rows; r++)
-		if (s->is_usable[r] && need <= s->room[r])
-			return true;
-	return false;
-}
-
-static int cannot_balance(const struct solver *s, uint32_t end)
-{
-	const struct gm_auto_request *q = s->t->q;
-	char more[128] = "";
-
-	if (end == 0 && is_shut_out(s))
-		snprintf(more, sizeof(more),
-			 ". The %" PRIu64 " bytes of its non-mapped weights "
-			 "fit on none of them beside a layer",
-			 q->non_mapped_bytes);
-	return gm_error_set(s->t->err, -ENOSPC,
-			    "lower max_seq_len or the batch, or quantise",
-			    "This model does not fit on the %" PRIu32
-			    " rows: layers %" PRIu32 " to %" PRIu32 ", %" PRIu64
-			    " bytes with their KV cache, find no room%s",
-			    s->n_rows, end, q->n_layers - 1,
-			    s->sum[q->n_layers] - s->sum[end] +
-				    kv_of(s->t, end, q->n_layers),
-			    more);
-}
-
 static int solve(struct solver *s)
 {
 	struct period slowest;
@@ -656,8 +529,9 @@ static int solve(struct solver *s)
 
 	set_bound(s, NULL, false);
 	end = take_all(s, &slowest);
-	if (end < s->t->q->n_layers)
-		return cannot_balance(s, end);
+	s->t->n_left = s->t->q->n_layers - end;
+	if (s->t->n_left > 0)
+		return -ENOSPC;
 	if (!s->t->plan)
 		return 0;
 	s->least = malloc((s->n_rows + 1) * sizeof(*s->least));
@@ -784,23 +658,22 @@ static int make(struct task *t)
 int gm_auto_make(const struct gm_auto_request *q, struct gm_auto *ret_auto,
 		 struct gm_plan_error *ret_err)
 {
-	struct gm_auto plan = { 0 };
+	size_t n = (size_t)q->n_rows + 1;
+	struct gm_auto plan = { .charges = malloc(n * sizeof(*plan.charges)),
+				.empty = malloc(2 * n * sizeof(*plan.empty)) };
 	struct task t = { .q = q, .plan = &plan, .err = ret_err };
-	int r;
+	int r = plan.charges && plan.empty ? make(&t)
+					   : gm_error_no_memory(ret_err);
 
-	plan.charges = malloc(((size_t)q->n_rows + 1) * sizeof(*plan.charges));
-	if (!plan.charges)
-		return gm_error_no_memory(ret_err);
-	r = make(&t);
 	plan.kv_sums = t.kv;
-	if (r) {
+	if (r && r != -ENOSPC) {
 		gm_auto_free(&plan);
 		return r;
 	}
 	plan.n_left = t.n_left;
 	plan.is_paged = t.is_paged;
 	*ret_auto = plan;
-	return 0;
+	return r;
 }
 
 bool gm_auto_fits(const struct gm_auto_request *q)
@@ -818,8 +691,6 @@ void gm_auto_free(struct gm_auto *plan)
 		return;
 	free(plan->charges);
 	free(plan->kv_sums);
-	while (plan->n_warnings > 0)
-		free(plan->warnings[--plan->n_warnings]);
-	free(plan->warnings);
+	free(plan->empty);
 	*plan = (struct gm_auto){ 0 };
 }

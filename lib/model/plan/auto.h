@@ -15,9 +15,9 @@
  * row may be left out.  Weights that are no layer's (embeddings, head) are
  * charged to the first row that takes a layer.
  *
- * Maps, warnings and texts of errors of fill are those of mistral.rs, with
- * these differences: there the first row is charged for the weights of no layer
- * even if it takes no layer, and then no row is; a host among the rows is
+ * The maps of fill, and the rows that it leaves empty, are those of mistral.rs,
+ * with these differences: there the first row is charged for the weights of no
+ * layer even if it takes no layer, and then no row is; a host among the rows is
  * offered twice; and a model without layers, a division by zero and overflows
  * of 64 bits panic or wrap.  Layers and total need not agree, as in mistral.rs:
  * with a total that is too small filling stops early, and layers are left over.
@@ -68,21 +68,25 @@ struct gm_auto {
 	 * total is too large */
 	struct gpumap_plan_charge *charges;
 	uint32_t n_charges;
-	uint32_t n_left;   /* layers that have no row: only of fill */
+	uint32_t n_left;   /* layers that have no row */
 	bool is_paged;     /* the cache */
 	uint64_t *kv_sums; /* [i]: bytes that the layers before i keep */
-	char **warnings;
-	size_t n_warnings;
+	/* of fill: the rows, by their places in the request, that had room for
+	 * no layer, in each of at most two walks over them */
+	uint32_t *empty;
+	uint32_t n_empty;
 };
 
 /*
  * gm_auto_make - map a model
  *
- * ret_auto	give it back with gm_auto_free()
+ * ret_auto	give it back with gm_auto_free(); after -ENOSPC as well: it has
+ *		what does fit
  *
  * Returns	0
  *		-EINVAL, -E2BIG	numbers that cannot be
- *		-ENOSPC		the model does not fit
+ *		-ENOSPC		the model does not fit, which needs no text; or
+ *				not even a page of its cache, which has one
  *		-EOVERFLOW	a sum or product of 2^64 or more
  *		-ENOMEM
  * Cost		for l layers and r rows: fill l + r steps; balance 64 r log l

@@ -228,14 +228,14 @@ static int run_strategy(struct gm_plan_draft *d)
 
 	ask_strategy(d, rows, &ask);
 	r = gm_auto_make(&ask, &made, d->err);
-	if (r)
-		return r;
 	/* Layers of no bytes may be left over for want of room for their KV
 	 * cache. */
-	if (made.n_left > 0) {
+	if (r == 0 && made.n_left > 0)
+		r = -ENOSPC;
+	if (r == -ENOSPC)
 		gm_auto_free(&made);
-		return -ENOSPC;
-	}
+	if (r)
+		return r;
 	for (uint32_t i = 0; i < made.n_charges; i++)
 		for (uint32_t j = 0; j < made.charges[i].n_layers; j++)
 			d->plan.rows[layer++] = made.charges[i].row;

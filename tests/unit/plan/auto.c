@@ -162,8 +162,9 @@ static bool is_whole(const struct gm_auto_request *q,
 	       (bytes == want || q->total_bytes != want);
 }
 
-/* "0:4;2:12", the layers left over, the cache if pages were asked for, and
- * warnings; or the error. */
+/* "0:4;2:12", the layers left over, the cache if pages were asked for, and the
+ * rows that had room for none; or how many layers have no room, or the
+ * error. */
 static const char *show(const struct scene *s)
 {
 	static struct gm_plan_error err;
@@ -172,10 +173,16 @@ static const char *show(const struct scene *s)
 	char *at = text;
 	int r;
 
+	err.text[0] = '\0';
 	r = gm_auto_make(&s->q, &plan, &err);
 	OK(gm_auto_fits(&s->q) == (r == 0 && plan.n_left == 0));
-	if (r)
+	if (r && err.text[0] == '\0')
+		snprintf(err.text, sizeof(err.text), "no room for %" PRIu32,
+			 plan.n_left);
+	if (r) {
+		gm_auto_free(&plan);
 		return err.text;
+	}
 	OK(is_whole(&s->q, &plan));
 	for (uint32_t i = 0; i < plan.n_charges; i++)
 		at += sprintf(at, "%s%" PRIu32 ":%" PRIu32, i ? ";" : "",
@@ -185,8 +192,8 @@ static const char *show(const struct scene *s)
 	if (s->q.cache.paged.budget)
 		at += sprintf(at, ", %spaged %" PRIu64 "M",
 			      plan.is_paged ? "" : "un", plan.kv_sums[1] / MIB);
-	for (size_t i = 0; i < plan.n_warnings; i++)
-		at += sprintf(at, ", %s", plan.warnings[i]);
+	for (uint32_t i = 0; i < plan.n_empty; i++)
+		at += sprintf(at, ", %" PRIu32 " empty", plan.empty[i]);
 	gm_auto_free(&plan);
 	return text;
 }
@@ -197,14 +204,6 @@ static const char *show(const struct scene *s)
 #define SMALL  "act=1M seq=4096 kv=128 bytes=2"
 #define BEYOND " -> The plan's sizes come to 2^64 bytes or more"
 #define HUGE   "18446744073709551615"
-#define EMPTY(card)                                                       \
-	", Device " card " can fit 0 layers. Consider reducing auto map " \
-	"params from current: text[max_seq_len: 4096, max_batch_size: "   \
-	"1] (ex. reducing max seq len or max num images)"
-#define PARAMS                                                     \
-	"MB. Auto device mapping params: text[max_seq_len: 4096, " \
-	"max_batch_size: 1]"
-
 /* The rows, the layers and the numbers; and with fill, balance and fewest the
  * map, or how the error begins.  "?": not asked. */
 static const char *const cases[] = {
@@ -218,9 +217,7 @@ static const char *const cases[] = {
 	"a fast host waits until needed: c6G/10 c12G/30 h64G/1000, 16*1G, " BIG
 	" -> 0:4;1:11;2:1 -> 2:16 -> 2:16",
 	"an integrated row has the host's memory: c6G/10 i12G/30 h64G, "
-	"16*1G, " BIG
-	" -> ? -> This model does not fit on the 2 rows: layers 15 to 15"
-	" -> This model does not fit on the 2 rows: layers 15 to 15",
+	"16*1G, " BIG " -> ? -> no room for 1 -> no room for 1",
 	"hosts alone do: h64G, 16*1G, " BIG " -> 0:16 -> 0:16 -> 0:16",
 	"pages are for devices: c24G/10 c12G/30 h64G, 16*1G, " BIG
 	" mib=2048 -> 0:16, paged 128M -> 0:6;1:10, paged 128M"
@@ -237,23 +234,17 @@ static const char *const cases[] = {
 	"the host takes the rest: c6G c4G h64G, 12*1G, other=512M " SMALL
 	" -> 0:4;1:3;2:5",
 	"what fits one row stays there: c80G c80G h0, 12*1G, " SMALL " -> 0:12",
-	"what does not fit says by how much: c6G c1G h0, 12*1G, "
-	"other=512M " SMALL
-	" -> This model does not fit on the devices [\"cuda[0] (avail: "
-	"6144MB)\", \"cuda[1] (avail: 1024MB)\", \"cpu (avail: 0MB)\"], and "
-	"exceeds total capacity by 8192" PARAMS,
-	"a row without layers is warned of: c6G c1G c80G, 12*1G, "
-	"other=512M " SMALL " -> 0:4;2:8" EMPTY("cuda[1]"),
+	"what does not fit is counted: c6G c1G h0, 12*1G, "
+	"other=512M " SMALL " -> no room for 8",
+	"a row without layers is empty: c6G c1G c80G, 12*1G, "
+	"other=512M " SMALL " -> 0:4;2:8, 1 empty",
 	"other weights go with the first layer: c2G c15G, 12*1G, "
-	"other=2G " SMALL " -> 1:12" EMPTY("cuda[0]"),
+	"other=2G " SMALL " -> 1:12, 0 empty",
 	"other weights shut all rows: c2G c3G h0, 12*1G, other=2G " SMALL
-	" -> This model does not fit on the devices [\"cuda[0] (avail: "
-	"2048MB)\", \"cuda[1] (avail: 3072MB)\", \"cpu (avail: 0MB)\"], and "
-	"exceeds total capacity by 14336" PARAMS ". The 2147483648 bytes of "
-	"its non-mapped weights fit on none of them beside a layer",
-	/* Both walks warn. */
+	" -> no room for 12",
+	/* In both walks. */
 	"pages go with the host: c10G c2G h10G, 8*1G 2G 3*1G, other=512M " SMALL
-	" mib=192 -> 0:8;2:4, unpaged 2M" EMPTY("cuda[1]") EMPTY("cuda[1]"),
+	" mib=192 -> 0:8;2:4, unpaged 2M, 1 empty, 1 empty",
 	"pages stay without the host: c10G c10G h10G, 8*1G 2G 3*1G, " SMALL
 	" mib=192 -> 0:8;1:4, paged 16M",
 	"a total too small ends filling: c4G c2570M c80G, 12*1G, "
@@ -281,18 +272,15 @@ static const char *const cases[] = {
 	"other_act=8 "
 	"other=10 -> ? -> 0:2;1:2",
 	"layer 0 has no room beside others: h45/9 h60/1, 4*10, kv=30 act=3 "
-	"other_act=8 other=37 -> ? -> This model does not fit on the 2 rows: "
-	"layers 0 to 3, 160 bytes with their KV cache, find no room. The 37 "
-	"bytes of its non-mapped weights fit on none of them beside a layer",
+	"other_act=8 other=37 -> ? -> no room for 4",
 	"64 bits are enough: h" HUGE "/" HUGE ", " HUGE " 0 0, -> ?"
 	" -> 0:3 -> 0:3",
 	"one byte more is not: h" HUGE "/" HUGE ", " HUGE " 0 0, kv=1"
 	" -> ?" BEYOND BEYOND,
-	"there are no rows: , 16*1, -> ? -> This model does not fit on the 0 "
-	"rows"
-	" -> This model does not fit on the 0 rows",
+	"there are no rows: , 16*1, -> ? -> no room for 16"
+	" -> no room for 16",
 	"rows without speed take nothing: h9/0 h9/0, 1, -> 0:1"
-	" -> This model does not fit on the 2 rows",
+	" -> no room for 1",
 	"layers of no bytes take no time: h9/3 h9/5, 3*0, kv=4 -> ?"
 	" -> 0:2;1:1 -> 0:2;1:1",
 };

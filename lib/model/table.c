@@ -222,14 +222,6 @@ static int make_room(struct gpumap_model *m, const struct gm_model_table *head)
 		       : -ENOMEM;
 }
 
-/* Another process chose it: let no terminal obey it. */
-static void make_plain(char *text)
-{
-	for (; *text != '\0'; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = '?';
-}
-
 int gm_model_table_read(struct gpumap_model *model, const void *table,
 			uint64_t bytes)
 {
@@ -249,7 +241,7 @@ int gm_model_table_read(struct gpumap_model *model, const void *table,
 	model->fingerprint = head.fingerprint;
 	model->fingerprint_files = head.files;
 	memcpy(model->path, head.path, sizeof(model->path));
-	make_plain(model->path);
+	gm_reason_make_plain(model->path);
 	parts = parts_of(&head);
 	memcpy(model->weights.dims, at + parts.dims,
 	       head.n_dims * sizeof(uint64_t));

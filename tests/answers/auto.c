@@ -288,8 +288,7 @@ static bool is_shut_out(const struct auto_request *a, const uint64_t *kv_sums)
 	need += q->mapped_act_elems * q->cache.dtype_bytes;
 	for (uint32_t i = 0; i < count_rows(a); i++)
 		if ((fills || a->rows[i].speed > 0) &&
-		    gm_place_capacity(a->rows[i].avail, a->rows[i].is_host) >=
-			    need)
+		    gm_place_capacity(&a->rows[i]) >= need)
 			return true;
 	return false;
 }

@@ -29,10 +29,7 @@ int gm_reason_set(struct gm_reason *why, int error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(why->text, sizeof(why->text), format, args);
 	va_end(args);
-	/* A name may have been chosen by another: let no terminal obey it. */
-	for (char *at = why->text; *at != '\0'; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = '?';
+	gm_reason_make_plain(why->text);
 	return error;
 }
 
@@ -300,11 +297,37 @@ int gm_weights_read_header(struct gm_weights *weights, uint32_t i, int fd)
 	return ret;
 }
 
+/* Order elements that begin with a name. */
 static int by_name(const void *a, const void *b)
 {
-	const struct gm_weight *x = a, *y = b;
+	const char *const *x = a, *const *y = b;
 
-	return strcmp(x->name, y->name);
+	return strcmp(*x, *y);
+}
+
+/* The names of one text lie in the order in which it has them. */
+static int by_name_and_place(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b;
+	int order = strcmp(*x, *y);
+
+	return order != 0 ? order : (*x > *y) - (*x < *y);
+}
+
+size_t gm_weights_keep_last(void *v, size_t n, size_t bytes)
+{
+	char *to = v, *end = to + n * bytes;
+
+	if (n > 0)
+		gm_weights_sort(v, n, bytes, by_name_and_place);
+	for (char *at = v; at < end; at += bytes) {
+		if (at + bytes < end && by_name(at, at + bytes) == 0)
+			continue;
+		if (to != at)
+			memcpy(to, at, bytes);
+		to += bytes;
+	}
+	return (size_t)(to - (char *)v) / bytes;
 }
 
 /* Read the headers of all files, and sort the tensors by name: none may exist
@@ -347,13 +370,6 @@ static bool has_file(const struct gm_weights *ws, const char *name)
 
 	snprintf(path, sizeof(path), "%s%s", ws->folder, name);
 	return access(path, F_OK) == 0;
-}
-
-static int by_text(const void *a, const void *b)
-{
-	const struct gm_weight_file *x = a, *y = b;
-
-	return strcmp(x->name, y->name);
 }
 
 static bool begins(const char *name, const char *with)
@@ -451,36 +467,46 @@ static int list_folder(struct gm_weights *ws)
 	if (ret == 0)
 		ret = check_shards(ws);
 	if (ret == 0)
-		qsort(ws->files, ws->n_files, sizeof(ws->files[0]), by_text);
+		qsort(ws->files, ws->n_files, sizeof(ws->files[0]), by_name);
+	return ret;
+}
+
+/* Read the first bytes of a file of the folder, as many as @text says; 0: all.
+ * @limit says what @most bytes are. */
+static int read_text(struct gm_weights *ws, const char *name, uint64_t most,
+		     const char *limit, struct gm_weights_meta *text)
+{
+	struct stat facts;
+	int fd = open_file(ws, name, &facts), ret = -ENOMEM;
+
+	if (fd < 0)
+		return fd;
+	if (text->bytes == 0)
+		text->bytes = (uint64_t)facts.st_size;
+	if (text->bytes > most)
+		ret = gm_reason_set(ws->why, -E2BIG,
+				    "%s%s is longer than %s; is this a model?",
+				    gm_reason_path(ws->folder), name, limit);
+	else
+		text->data = malloc(text->bytes + 1); /* never 0 */
+	if (text->data != NULL)
+		ret = gm_weights_read_at(ws, name, fd, 0, text->data,
+					 text->bytes);
+	close(fd);
+	if (ret != 0)
+		free(text->data);
 	return ret;
 }
 
 static int read_index(struct gm_weights *ws, struct gm_weights_index *index)
 {
-	struct stat stat;
-	char *text = NULL;
-	int fd = open_file(ws, GM_WEIGHTS_INDEX_NAME, &stat), ret = 0;
+	struct gm_weights_meta text = { .data = NULL };
+	int ret = read_text(ws, GM_WEIGHTS_INDEX_NAME, GM_WEIGHTS_INDEX,
+			    "allowed", &text);
 
-	if (fd < 0)
-		return fd;
-	if ((uint64_t)stat.st_size > GM_WEIGHTS_INDEX)
-		ret = gm_reason_set(ws->why, -E2BIG,
-				    "%s" GM_WEIGHTS_INDEX_NAME
-				    " is longer than allowed; is this a model?",
-				    gm_reason_path(ws->folder));
-	if (ret == 0) {
-		text = malloc((size_t)stat.st_size + 1);
-		ret = text == NULL ? -ENOMEM : 0;
-	}
-	if (ret == 0)
-		ret = gm_weights_read_at(ws, GM_WEIGHTS_INDEX_NAME, fd, 0, text,
-					 (size_t)stat.st_size);
-	close(fd);
-	if (ret == 0)
-		return gm_weights_index_read(ws, text, (size_t)stat.st_size,
-					     index);
-	free(text);
-	return ret;
+	return ret == 0
+		       ? gm_weights_index_read(ws, text.data, text.bytes, index)
+		       : ret;
 }
 
 /* Take the folder of @path, and the one file where @path is no folder. */
@@ -532,19 +558,23 @@ static int read_all(struct gm_weights *ws, const char *path,
 	return ret;
 }
 
+/* Give the caller what was read, or free it. */
+static int give(struct gm_weights *ws, int ret, struct gm_weights *ret_weights)
+{
+	if (ret == 0)
+		*ret_weights = *ws;
+	else
+		gm_weights_free(ws);
+	return ret;
+}
+
 int gm_weights_read(const char *path, const struct gm_weights_watch *watch,
 		    struct gm_reason *why, struct gm_weights *ret_weights)
 {
 	struct gm_weights ws = { .why = why };
-	int ret;
 
 	why->text[0] = '\0';
-	ret = read_all(&ws, path, watch);
-	if (ret == 0)
-		*ret_weights = ws;
-	else
-		gm_weights_free(&ws);
-	return ret;
+	return give(&ws, read_all(&ws, path, watch), ret_weights);
 }
 
 int gm_weights_list(const char *path, struct gm_reason *why,
@@ -564,11 +594,7 @@ int gm_weights_list(const char *path, struct gm_reason *why,
 		else
 			ret = fd;
 	}
-	if (ret == 0)
-		*ret_weights = ws;
-	else
-		gm_weights_free(&ws);
-	return ret;
+	return give(&ws, ret, ret_weights);
 }
 
 /* ---- one file as it is --------------------------------------------------- */
@@ -614,34 +640,12 @@ int gm_weights_whole(const char *path, struct gm_reason *why,
 		     struct gm_weights *ret_weights)
 {
 	struct gm_weights ws = { .why = why };
-	int ret;
 
 	why->text[0] = '\0';
-	ret = take_whole(&ws, path);
-	if (ret == 0)
-		*ret_weights = ws;
-	else
-		gm_weights_free(&ws);
-	return ret;
+	return give(&ws, take_whole(&ws, path), ret_weights);
 }
 
 /* ---- metadata ------------------------------------------------------------ */
-
-/* The first @bytes of a file. */
-static int read_meta(struct gm_weights *ws, const char *name, int fd,
-		     uint64_t bytes, struct gm_weights_meta *meta)
-{
-	int ret;
-
-	meta->data = malloc(bytes + 1); /* never 0 */
-	if (meta->data == NULL)
-		return -ENOMEM;
-	meta->bytes = bytes;
-	ret = gm_weights_read_at(ws, name, fd, 0, meta->data, bytes);
-	if (ret != 0)
-		free(meta->data);
-	return ret;
-}
 
 int gm_weights_meta_read(struct gm_weights *weights, uint64_t most,
 			 struct gm_weights_meta *ret_meta)
@@ -649,30 +653,20 @@ int gm_weights_meta_read(struct gm_weights *weights, uint64_t most,
 	/* The caller's file, and behind it the others in their order. */
 	uint32_t first = weights->split.part == 0 ? 0 : 1;
 	const struct gm_weight_file *file = &weights->files[first];
-	struct gm_weights_meta meta = { .format = GPUMAP_META_GGUF };
+	struct gm_weights_meta meta = { .format = GPUMAP_META_GGUF,
+					.bytes = file->pairs_end };
 	const char *name = file->name;
-	uint64_t bytes = file->pairs_end;
-	struct stat facts;
-	int fd, ret;
+	int ret;
 
 	*ret_meta = (struct gm_weights_meta){ .data = NULL };
-	if (bytes == 0) {
+	if (meta.bytes == 0) {
 		meta.format = GPUMAP_META_CONFIG_JSON;
 		name = CONFIG;
+		if (!has_file(weights, name))
+			return 0;
 	}
-	if (bytes == 0 && !has_file(weights, CONFIG))
-		return 0;
-	fd = open_file(weights, name, &facts);
-	if (fd < 0)
-		return fd;
-	bytes = bytes != 0 ? bytes : (uint64_t)facts.st_size;
-	ret = bytes <= most
-		      ? read_meta(weights, name, fd, bytes, &meta)
-		      : gm_reason_set(weights->why, -E2BIG,
-				      "%s%s is longer than a model's "
-				      "metadata may be; is this a model?",
-				      gm_reason_path(weights->folder), name);
-	close(fd);
+	ret = read_text(weights, name, most, "a model's metadata may be",
+			&meta);
 	if (ret == 0 && meta.bytes == 0)
 		free(meta.data);
 	else if (ret == 0)

@@ -51,9 +51,17 @@ struct gm_reason {
 	char text[256];
 };
 
+/* A name in it may have been chosen by another: let no terminal obey it. */
+static inline void gm_reason_make_plain(char *text)
+{
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 struct gm_weight {
-	const char *name;
-	uint64_t begin; /* in its file */
+	const char *name; /* first */
+	uint64_t begin;   /* in its file */
 	uint64_t bytes;
 	uint32_t shape; /* its first dimension in the list of all */
 	uint32_t n_dims;
@@ -62,7 +70,7 @@ struct gm_weight {
 };
 
 struct gm_weight_file {
-	char *name;         /* in the folder */
+	char *name;         /* first; in the folder */
 	char *header;       /* holds the names, and nothing else */
 	uint64_t pairs_end; /* of GGUF: where its key-value pairs end */
 	struct stat stat;
@@ -216,6 +224,10 @@ int gm_weights_add_dim(struct gm_weights *weights, struct gm_weight *weight,
  * compared once. */
 void gm_weights_sort(void *v, size_t n, size_t bytes,
 		     int (*compare)(const void *, const void *));
+
+/* Sort elements that begin with a name, all of one text: of those with the same
+ * name the last in the text stays.  Returns how many do. */
+size_t gm_weights_keep_last(void *v, size_t n, size_t bytes);
 
 /* Order the tensors from @first on by their places in their file. */
 void gm_weights_sort_places(struct gm_weights *weights, size_t first);

@@ -161,31 +161,6 @@ static int read_tensor(struct gm_weights *ws, struct gm_scan *scan,
 	return ret == 0 ? gm_weights_add(ws, w) : ret;
 }
 
-/* The names lie in the order in which the header has them. */
-static int by_name(const void *a, const void *b)
-{
-	const struct gm_weight *x = a, *y = b;
-	int order = strcmp(x->name, y->name);
-
-	return order != 0 ? order : (x->name > y->name) - (x->name < y->name);
-}
-
-/* The last of the entries with the same name counts, as in the format's own
- * library. */
-static void drop_doubles(struct gm_weights *ws, size_t first)
-{
-	size_t n = first;
-
-	if (ws->n > first)
-		gm_weights_sort(ws->v + first, ws->n - first, sizeof(ws->v[0]),
-				by_name);
-	for (size_t i = first; i < ws->n; i++)
-		if (i + 1 == ws->n ||
-		    strcmp(ws->v[i].name, ws->v[i + 1].name) != 0)
-			ws->v[n++] = ws->v[i];
-	ws->n = n;
-}
-
 /* Check that the tensors from @first on cover all of the data, each byte
  * once. */
 static int check_cover(struct gm_weights *ws, uint32_t file, size_t first,
@@ -303,7 +278,11 @@ int gm_weights_header(struct gm_weights *weights, uint32_t file, char *text,
 	if (ret == 0 && !gm_json_scan_at_end(&scan))
 		ret = -EINVAL;
 	if (ret == 0) {
-		drop_doubles(weights, first);
+		/* As the format's own library has it. */
+		weights->n =
+			first + gm_weights_keep_last(weights->v + first,
+						     weights->n - first,
+						     sizeof(weights->v[0]));
 		ret = check_cover(weights, file, first, bytes);
 	}
 	for (size_t i = first; ret == 0 && i < weights->n; i++)

@@ -87,28 +87,6 @@ static int read_all(struct gm_weights *ws, struct gm_scan *scan,
 	return 0;
 }
 
-/* The names lie in the order in which the index has them. */
-static int by_tensor(const void *a, const void *b)
-{
-	const struct gm_indexed *x = a, *y = b;
-	int order = strcmp(x->tensor, y->tensor);
-
-	return order != 0 ? order
-			  : (x->tensor > y->tensor) - (x->tensor < y->tensor);
-}
-
-static void drop_doubles(struct gm_weights_index *index)
-{
-	size_t n = 0;
-
-	qsort(index->v, index->n, sizeof(index->v[0]), by_tensor);
-	for (size_t i = 0; i < index->n; i++)
-		if (i + 1 == index->n ||
-		    strcmp(index->v[i].tensor, index->v[i + 1].tensor) != 0)
-			index->v[n++] = index->v[i];
-	index->n = n;
-}
-
 static int by_file(const void *a, const void *b)
 {
 	const struct gm_indexed *x = a, *y = b;
@@ -126,7 +104,8 @@ int gm_weights_index_read(struct gm_weights *weights, char *text, size_t n,
 	scan.python = true;
 	ret = read_all(weights, &scan, &index);
 	if (ret == 0)
-		drop_doubles(&index);
+		index.n = gm_weights_keep_last(index.v, index.n,
+					       sizeof(index.v[0]));
 	if (ret == 0)
 		qsort(index.v, index.n, sizeof(index.v[0]), by_file);
 	for (size_t i = 0; ret == 0 && i < index.n; i++)

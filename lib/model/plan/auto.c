@@ -59,17 +59,6 @@ static uint64_t tied_of(const struct task *t, uint32_t a, uint32_t b)
 	return a > 0 && a < b && b == t->q->n_layers ? t->q->tied_bytes : 0;
 }
 
-static int overflow(const struct task *t)
-{
-	return gm_error_set(t->err, -EOVERFLOW, "correct the request",
-			    "The plan's sizes come to 2^64 bytes or more");
-}
-
-static uint64_t capacity(const struct gm_plan_device *row)
-{
-	return gm_place_capacity(row->avail, row->is_host);
-}
-
 /* The largest activation on a row that holds the weights of no layer, or
  * not. */
 static uint64_t act_of(const struct task *t, bool holds)
@@ -86,7 +75,7 @@ static int measure_act(struct task *t)
 				   q->cache.dtype_bytes);
 	t->other = gm_checked_mul(&over, q->non_mapped_act_elems,
 				  q->cache.dtype_bytes);
-	return over ? overflow(t) : 0;
+	return over ? gm_error_large_plan(t->err) : 0;
 }
 
 static int measure_kv(struct task *t, bool is_paged, uint64_t model_bytes)
@@ -96,7 +85,7 @@ static int measure_kv(struct task *t, bool is_paged, uint64_t model_bytes)
 				   .act_bytes = act_of(t, true) };
 
 	t->is_paged = is_paged;
-	room.capacity = q->n_rows > 0 ? capacity(&q->rows[0]) : 0;
+	room.capacity = q->n_rows > 0 ? gm_place_capacity(&q->rows[0]) : 0;
 	return gm_cache_sums(&q->cache, is_paged ? &room : NULL, t->kv, t->err);
 }
 
@@ -115,9 +104,9 @@ static void charge(struct task *t, const struct gm_plan_device *row,
 		.weight_bytes = weights,
 		.kv_bytes = kv_of(t, first, first + n),
 		.activation_bytes = act_of(t, t->plan->n_charges == 0),
-		.reserve_bytes = row->avail - capacity(row),
+		.reserve_bytes = row->avail - gm_place_capacity(row),
 	};
-	c->left_bytes = capacity(row) - c->weight_bytes - c->kv_bytes -
+	c->left_bytes = gm_place_capacity(row) - c->weight_bytes - c->kv_bytes -
 			c->activation_bytes;
 	t->plan->n_charges++;
 }
@@ -178,7 +167,7 @@ static int visit(struct walk *w, uint32_t i)
 {
 	struct task *t = w->t;
 	const struct gm_plan_device *row = &t->q->rows[i];
-	uint64_t room = capacity(row);
+	uint64_t room = gm_place_capacity(row);
 	bool holds = !w->has_holder;
 	uint64_t weights = 0;
 	uint32_t n;
@@ -195,14 +184,14 @@ static int visit(struct walk *w, uint32_t i)
 		}
 		n = count_layers(w, room, used, &weights);
 		if (w->over)
-			return overflow(t);
+			return gm_error_large_plan(t->err);
 		if (n == 0 && t->plan)
 			t->plan->empty[t->plan->n_empty++] = i;
 		if (n == 0)
 			return 0;
 	}
 	if (w->over)
-		return overflow(t);
+		return gm_error_large_plan(t->err);
 	charge(t, row, w->layer, n, weights);
 	w->remaining = gm_minus(w->remaining, weights);
 	w->has_holder = true;
@@ -558,7 +547,7 @@ static int check_layers(const struct task *t, uint64_t weights)
 	weights = gm_checked_add(&over, weights, t->kv[q->n_layers]);
 	weights = gm_checked_add(&over, weights, q->tied_bytes);
 	gm_checked_add(&over, weights, act_of(t, true));
-	return over ? overflow(t) : 0;
+	return over ? gm_error_large_plan(t->err) : 0;
 }
 
 /* Balance on the first @n rows. */
@@ -576,7 +565,7 @@ static int balance_on(struct task *t, uint32_t n)
 	s.kv = t->kv;
 	s.first = act_of(t, true) - t->mapped + q->non_mapped_bytes;
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t bytes = capacity(&q->rows[i]);
+		uint64_t bytes = gm_place_capacity(&q->rows[i]);
 
 		s.is_usable[i] = q->rows[i].speed > 0 && bytes >= t->mapped;
 		s.room[i] = bytes - t->mapped;
@@ -639,7 +628,7 @@ static int balance(struct task *t)
 		t->sum[i + 1] = sum;
 	}
 	gm_checked_add(&over, sum, q->non_mapped_bytes);
-	return over ? overflow(t) : balance_over(t);
+	return over ? gm_error_large_plan(t->err) : balance_over(t);
 }
 
 /* ---- any ----------------------------------------------------------------- */

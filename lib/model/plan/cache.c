@@ -13,13 +13,6 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-static int overflow(struct gm_plan_error *err)
-{
-	return gm_error_set(err, -EOVERFLOW,
-			    "lower max_seq_len or max_batch_size",
-			    "The KV cache comes to 2^64 bytes or more");
-}
-
 static int no_block(const struct gm_cache_request *q, struct gm_plan_error *err)
 {
 	return gm_error_set(
@@ -63,7 +56,7 @@ static int sum_paged(const struct gm_cache_request *q,
 		return r;
 	gm_rule_find(&over, q, true, &kinds);
 	if (over)
-		return overflow(err);
+		return gm_error_large_cache(err);
 	high = most / size; /* blocks: a token has a byte at least */
 	if (q->paged.budget == GPUMAP_PAGED_TOKENS)
 		low = high =
@@ -82,7 +75,7 @@ static int sum_paged(const struct gm_cache_request *q,
 		return no_block(q, err);
 	kinds.pool = gm_checked_mul(&over, low, size);
 	gm_rule_sum(&over, &kinds, ret_sums);
-	return over ? overflow(err) : 0;
+	return over ? gm_error_large_cache(err) : 0;
 }
 
 static int like_mistralrs(const struct gm_cache_request *q,
@@ -103,7 +96,7 @@ static int like_mistralrs(const struct gm_cache_request *q,
 					&bytes, err);
 	for (uint32_t i = 0; r == 0 && i < q->n_layers; i++)
 		ret_sums[i + 1] = gm_checked_add(&over, ret_sums[i], bytes);
-	return over ? overflow(err) : r;
+	return over ? gm_error_large_cache(err) : r;
 }
 
 int gm_cache_sums(const struct gm_cache_request *q,
@@ -125,5 +118,5 @@ int gm_cache_sums(const struct gm_cache_request *q,
 	gm_rule_find(&over, q, false, &kinds);
 	if (!over)
 		gm_rule_sum(&over, &kinds, ret_sums);
-	return over ? overflow(ret_err) : 0;
+	return over ? gm_error_large_cache(ret_err) : 0;
 }

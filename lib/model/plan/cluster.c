@@ -53,11 +53,6 @@ static int no_memory(const struct search *s)
 	return gm_error_no_memory(s->err);
 }
 
-static uint64_t room_of(const struct gm_plan_device *device)
-{
-	return gm_place_capacity(device->avail, device->is_host);
-}
-
 /* ---- the request --------------------------------------------------------- */
 
 static int check_model(const struct search *s)
@@ -216,7 +211,8 @@ static int make_rooms(struct search *s)
 		uint32_t n = q->nodes[i].n_devices;
 
 		for (uint32_t d = 0; d < n; d++)
-			s->rooms[i][d] = room_of(&q->nodes[i].devices[d]);
+			s->rooms[i][d] =
+				gm_place_capacity(&q->nodes[i].devices[d]);
 		qsort(s->rooms[i], n, sizeof(s->rooms[i][0]), by_size);
 	}
 	return 0;
@@ -346,7 +342,7 @@ static uint32_t device_rooms(const struct search *s, uint32_t node, uint32_t k,
 	for (uint32_t i = 0; i < n; i++)
 		n_equal -= s->rooms[node][i] > least;
 	for (uint32_t d = 0; d < of->n_devices; d++) {
-		uint64_t room = room_of(&of->devices[d]);
+		uint64_t room = gm_place_capacity(&of->devices[d]);
 
 		if (room > least || (room == least && n_equal > 0))
 			ret_rooms[at++] = room;
@@ -633,7 +629,7 @@ static bool is_better(const struct gm_plan_device *a,
 {
 	if (a->links != b->links)
 		return a->links > b->links;
-	return room_of(a) < room_of(b);
+	return gm_place_capacity(a) < gm_place_capacity(b);
 }
 
 static uint32_t choose_device(const struct gm_cluster_plan_node *node,
@@ -642,7 +638,7 @@ static uint32_t choose_device(const struct gm_cluster_plan_node *node,
 	uint32_t best = UINT32_MAX;
 
 	for (uint32_t d = 0; d < node->n_devices; d++)
-		if (!taken[d] && room_of(&node->devices[d]) >= need &&
+		if (!taken[d] && gm_place_capacity(&node->devices[d]) >= need &&
 		    (best == UINT32_MAX ||
 		     is_better(&node->devices[d], &node->devices[best])))
 			best = d;
@@ -654,7 +650,7 @@ static void charge(const struct form *f, const struct gm_cluster_plan *plan,
 		   struct gm_cluster_plan_rank *ret)
 {
 	const struct gm_cluster_plan_stage *st = &plan->stages[stage];
-	uint64_t room = room_of(device);
+	uint64_t room = gm_place_capacity(device);
 
 	*ret = (struct gm_cluster_plan_rank){
 		.node = st->node,

@@ -96,9 +96,7 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 	sum = gm_checked_add(&over, sum, fit.act_bytes);
 	sum = gm_checked_add(&over, sum, fit.other_bytes);
 	gm_checked_add(&over, sum, fit.tied_bytes);
-	ret = over ? gm_error_set(err, -EOVERFLOW, "correct the request",
-				  "The plan's sizes come to 2^64 bytes or more")
-		   : make_room(&fit, err);
+	ret = over ? gm_error_large_plan(err) : make_room(&fit, err);
 	if (ret == 0)
 		*ret_fit = fit;
 	else

@@ -8,15 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/model/checkpoint/checkpoint.h"
 #include "shm/layout.h"
-
-/* A tensor's name may hold a newline; a log line may not. */
-static void make_printable(char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s < ' ' || *s == 0x7f)
-			*s = '?';
-}
 
 int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
 		 const char *format, ...)
@@ -30,8 +23,8 @@ int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
 	vsnprintf(err->text, sizeof(err->text), format, args);
 	va_end(args);
 	snprintf(err->remedy, sizeof(err->remedy), "%s", remedy ? remedy : "");
-	make_printable(err->text);
-	make_printable(err->remedy);
+	gm_reason_make_plain(err->text);
+	gm_reason_make_plain(err->remedy);
 	return code;
 }
 
@@ -80,6 +73,19 @@ int gm_error_no_layers(struct gm_plan_error *err)
 	return gm_error_set(err, -EINVAL,
 			    "give a model with at least one layer",
 			    "The model has no layers");
+}
+
+int gm_error_large_plan(struct gm_plan_error *err)
+{
+	return gm_error_set(err, -EOVERFLOW, "correct the request",
+			    "The plan's sizes come to 2^64 bytes or more");
+}
+
+int gm_error_large_cache(struct gm_plan_error *err)
+{
+	return gm_error_set(err, -EOVERFLOW,
+			    "lower max_seq_len or max_batch_size",
+			    "The KV cache comes to 2^64 bytes or more");
 }
 
 int gm_error_many_layers(struct gm_plan_error *err)

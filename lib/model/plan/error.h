@@ -49,6 +49,10 @@ int gm_error_no_memory(struct gm_plan_error *err);
 /* Describe a model without layers.  Returns -EINVAL. */
 int gm_error_no_layers(struct gm_plan_error *err);
 
+/* Describe sums of 2^64 or more.  They return -EOVERFLOW. */
+int gm_error_large_plan(struct gm_plan_error *err);
+int gm_error_large_cache(struct gm_plan_error *err);
+
 /* Describe one with more than GM_LAYERS_MAX.  Returns -E2BIG. */
 int gm_error_many_layers(struct gm_plan_error *err);
 

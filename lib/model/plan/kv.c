@@ -11,13 +11,6 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-static int overflow(struct gm_plan_error *err)
-{
-	return gm_error_set(err, -EOVERFLOW,
-			    "lower max_seq_len or max_batch_size",
-			    "The KV cache comes to 2^64 bytes or more");
-}
-
 int gm_kv_unpaged(const struct gm_kv_shape *shape, uint64_t max_seq_len,
 		  uint64_t max_batch_size, uint32_t dtype_bytes,
 		  uint64_t *ret_bytes, struct gm_plan_error *ret_err)
@@ -32,7 +25,7 @@ int gm_kv_unpaged(const struct gm_kv_shape *shape, uint64_t max_seq_len,
 	bytes = gm_checked_mul(&over, gm_checked_add(&over, keys, values),
 			       dtype_bytes);
 	if (over)
-		return overflow(ret_err);
+		return gm_error_large_cache(ret_err);
 	*ret_bytes = bytes;
 	return 0;
 }
@@ -123,7 +116,7 @@ int gm_kv_paged_bytes(const struct gm_kv_shape *shape,
 
 	elems = elems_per_token(&over, shape);
 	if (over)
-		return overflow(ret_err);
+		return gm_error_large_cache(ret_err);
 	r = check_paged(shape, block_size, elems, ret_err);
 	if (r)
 		return r;
@@ -144,7 +137,7 @@ int gm_kv_paged_bytes(const struct gm_kv_shape *shape,
 	bytes = gm_checked_mul(&over, gm_checked_add(&over, keys, values),
 			       dtype_bytes);
 	if (over)
-		return overflow(ret_err);
+		return gm_error_large_cache(ret_err);
 	*ret_bytes = bytes;
 	return 0;
 }

@@ -337,11 +337,11 @@ void gm_place_free(struct gm_place *p)
 	*p = (struct gm_place){ 0 };
 }
 
-uint64_t gm_place_capacity(uint64_t avail, bool is_host)
+uint64_t gm_place_capacity(const struct gm_plan_device *device)
 {
-	uint64_t reserve;
+	uint64_t avail = device->avail, reserve;
 
-	if (is_host)
+	if (device->is_host)
 		return avail;
 	/* A product of a double below 2^59: the conversion is defined. */
 	reserve = gm_max((uint64_t)((double)avail * RESERVE_FRACTION),

@@ -113,13 +113,13 @@ int gm_place_no_row(const struct gm_place_request *request, uint64_t row,
 		    const char *rows, struct gm_plan_error *ret_err);
 
 /*
- * gm_place_capacity - the bytes that a plan may use of @avail free ones
+ * gm_place_capacity - the bytes that a plan may use of those that are left
  *
  * On a GPU a fiftieth is kept free, at least 512 MiB; on the host nothing.
  *
  * Threads	any
  */
-uint64_t gm_place_capacity(uint64_t avail, bool is_host);
+uint64_t gm_place_capacity(const struct gm_plan_device *device);
 
 /* Free what gm_place_make() gave.  NULL is allowed. */
 void gm_place_free(struct gm_place *place);

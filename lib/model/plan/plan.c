@@ -317,8 +317,7 @@ static bool is_shut_out(const struct gm_plan_draft *d)
 
 	for (uint32_t i = 0; i < d->q->n_devices; i++) {
 		const struct gm_plan_device *device = &d->q->devices[i];
-		uint64_t room =
-			gm_place_capacity(device->avail, device->is_host);
+		uint64_t room = gm_place_capacity(device);
 
 		if (room >= need && room - need >= ask->other_bytes)
 			return false;
@@ -343,8 +342,7 @@ static uint64_t add_up(const struct gm_plan_request *q,
 	}
 	for (uint32_t i = 0; i < q->n_devices; i++) {
 		const struct gm_plan_device *device = &q->devices[i];
-		uint64_t room =
-			gm_place_capacity(device->avail, device->is_host);
+		uint64_t room = gm_place_capacity(device);
 
 		if (!device->is_host || !integrated)
 			have += gm_min(room, UINT64_MAX - have);

@@ -12,12 +12,6 @@
 #include "lib/model/plan/size_text.h"
 #include "shm/ops.h"
 
-static int overflow(const struct gm_plan_draft *d)
-{
-	return gm_error_set(d->err, -EOVERFLOW, "correct the request",
-			    "The plan's sizes come to 2^64 bytes or more");
-}
-
 int gm_plan_measure(struct gm_plan_draft *d)
 {
 	const struct gpumap_plan_request *ask = d->ask;
@@ -33,7 +27,7 @@ int gm_plan_measure(struct gm_plan_draft *d)
 		d->layer_bytes = gm_checked_add(&over, d->layer_bytes,
 						ask->layer_bytes[i]);
 	gm_checked_add(&over, d->layer_bytes, ask->other_bytes);
-	return over ? overflow(d) : 0;
+	return over ? gm_error_large_plan(d->err) : 0;
 }
 
 const struct gm_plan_device *gm_plan_first_device(const struct gm_plan_draft *d)
@@ -74,7 +68,7 @@ int gm_plan_measure_kv(struct gm_plan_draft *d,
 	if (!d->plan.is_paged)
 		return gm_cache_sums(&d->cache, NULL, d->kv_sums, d->err);
 	room = (struct gm_kv_room){
-		.capacity = gm_place_capacity(first->avail, first->is_host),
+		.capacity = gm_place_capacity(first),
 		.model_bytes =
 			gm_part(d->layer_bytes, d->n_ranks) + ask->other_bytes,
 		.act_bytes = d->act_elems * d->cache.dtype_bytes,
@@ -112,7 +106,7 @@ static void charge_layers(struct gm_plan_draft *d, struct gpumap_plan_charge *c,
 static int finish(struct gm_plan_draft *d, struct gpumap_plan_charge *c)
 {
 	const struct gm_plan_device *device = gm_plan_find(d->q, c->row);
-	uint64_t capacity = gm_place_capacity(device->avail, device->is_host);
+	uint64_t capacity = gm_place_capacity(device);
 	bool over = false;
 	uint64_t need, missing;
 
@@ -128,7 +122,7 @@ static int finish(struct gm_plan_draft *d, struct gpumap_plan_charge *c)
 		d->plan.missing_row = c->row;
 	}
 	gm_checked_add(&over, need, c->reserve_bytes);
-	return over ? overflow(d) : 0;
+	return over ? gm_error_large_plan(d->err) : 0;
 }
 
 /* Check that the sum over the model does not overflow; rows need parts of
@@ -146,7 +140,7 @@ static int check_sum(const struct gm_plan_draft *d)
 	gm_checked_add(&over, sum,
 		       d->act_elems *
 			       gm_ops_dtype_bytes(d->plan.compute_dtype));
-	return over ? overflow(d) : 0;
+	return over ? gm_error_large_plan(d->err) : 0;
 }
 
 int gm_plan_charge_rows(struct gm_plan_draft *d)

@@ -146,7 +146,7 @@ static bool is_whole(const struct gm_auto_request *q,
 			act = q->non_mapped_act_elems;
 		if (c->activation_bytes != act * q->cache.dtype_bytes ||
 		    avail - c->reserve_bytes !=
-			    gm_place_capacity(avail, q->rows[c->row].is_host) ||
+			    gm_place_capacity(&q->rows[c->row]) ||
 		    c->weight_bytes + c->kv_bytes + c->activation_bytes +
 				    c->reserve_bytes + c->left_bytes !=
 			    avail ||
@@ -393,8 +393,7 @@ static bool plain_walk(const struct scene *s, uint32_t *ret_n, bool *ret_first)
 
 	*ret_first = false;
 	for (uint32_t i = 0; i < s->q.n_rows; i++) {
-		int64_t room = (int64_t)gm_place_capacity(s->rows[i].avail,
-							  s->rows[i].is_host);
+		int64_t room = (int64_t)gm_place_capacity(&s->rows[i]);
 		uint64_t act = s->q.mapped_act_elems;
 		int64_t rest = N_FILL - layer, weights = 0, kv = 0;
 

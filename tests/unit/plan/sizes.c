@@ -18,18 +18,24 @@
 #define MIB      (UINT64_C(1) << 20)
 #define GIB      (UINT64_C(1) << 30)
 
+static uint64_t capacity_of(uint64_t avail, bool is_host)
+{
+	return gm_place_capacity(
+		&(struct gm_plan_device){ .avail = avail, .is_host = is_host });
+}
+
 static void gpus_keep_a_fiftieth_back_and_at_least_512_mib(void)
 {
-	EQ(gm_place_capacity(80 * GIB, true), 80 * GIB);
-	EQ(gm_place_capacity(80 * GIB, false), 80 * GIB - 1717986918);
-	EQ(gm_place_capacity(25 * GIB, false), 25 * GIB - 512 * MIB);
-	EQ(gm_place_capacity(512 * MIB + 1, false), 1);
-	EQ(gm_place_capacity(512 * MIB, false), 0);
-	EQ(gm_place_capacity(1, false), 0);
-	EQ(gm_place_capacity(0, false), 0);
-	OK(gm_place_capacity(UINT64_MAX, true) == UINT64_MAX);
+	EQ(capacity_of(80 * GIB, true), 80 * GIB);
+	EQ(capacity_of(80 * GIB, false), 80 * GIB - 1717986918);
+	EQ(capacity_of(25 * GIB, false), 25 * GIB - 512 * MIB);
+	EQ(capacity_of(512 * MIB + 1, false), 1);
+	EQ(capacity_of(512 * MIB, false), 0);
+	EQ(capacity_of(1, false), 0);
+	EQ(capacity_of(0, false), 0);
+	OK(capacity_of(UINT64_MAX, true) == UINT64_MAX);
 	/* 0.02 * 2^64, as doubles multiply. */
-	OK(gm_place_capacity(UINT64_MAX, false) ==
+	OK(capacity_of(UINT64_MAX, false) ==
 	   UINT64_MAX - UINT64_C(368934881474191040));
 }
 

@@ -31,17 +31,12 @@ _Static_assert(GM_ROWS <= 256, "a row fits a handle");
 
 /* ---- the table ----------------------------------------------------------- */
 
-static bool is_vacant(const struct gm_client_buffer *buffer)
-{
-	return buffer->handle == 0 && !buffer->leaving;
-}
-
 static struct gm_client_buffer *vacant(struct gm_client_buffers *b)
 {
 	for (uint32_t i = 0; i < b->room; i++) {
 		uint32_t index = (b->next + i) % b->room;
 
-		if (is_vacant(&b->table[index])) {
+		if (b->table[index].handle == 0 && !b->table[index].leaving) {
 			b->next = index + 1;
 			return &b->table[index];
 		}
@@ -253,18 +248,11 @@ int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 	return 0;
 }
 
-/* Have the agent forget what it keeps under a handle. */
-static int request_forget(struct gpumap_session *s, uint64_t handle)
+int gm_buffer_forget(struct gpumap_session *session, uint64_t handle)
 {
 	struct gm_forget body = { .handle = handle };
 	struct gm_call call = { GM_REQUEST(GM_CONTROL_FORGET, body) };
-
-	return gm_session_call(s, &call, 0);
-}
-
-int gm_buffer_forget(struct gpumap_session *session, uint64_t handle)
-{
-	int ret = request_forget(session, handle);
+	int ret = gm_session_call(session, &call, 0);
 
 	return ret == -ENOENT || ret == -ESTALE ? 0 : ret;
 }
@@ -356,10 +344,8 @@ int gpumap_buffer_info(const struct gpumap_session *session, uint64_t buffer,
 	return 0;
 }
 
-/* The buffer of a call that gives something back, for which a handle of 0 does
- * nothing.  Returns 0, or the error to return with its reason stored. */
-static int find_mine(struct gpumap_session *session, uint64_t handle,
-		     struct gm_client_buffer **ret_mine)
+int gm_buffer_mine(struct gpumap_session *session, uint64_t handle,
+		   struct gm_client_buffer **ret_mine)
 {
 	int ret = gm_session_usable(session);
 
@@ -374,7 +360,7 @@ static int find_mine(struct gpumap_session *session, uint64_t handle,
 int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 {
 	struct gm_client_buffer *mine;
-	int ret = find_mine(session, buffer, &mine);
+	int ret = gm_buffer_mine(session, buffer, &mine);
 
 	if (ret != 0 || buffer == 0)
 		return ret;
@@ -449,7 +435,7 @@ int gpumap_buffer_register(struct gpumap_session *session, int fd, uint64_t at,
 int gpumap_buffer_unregister(struct gpumap_session *session, uint64_t buffer)
 {
 	struct gm_client_buffer *mine;
-	int ret = find_mine(session, buffer, &mine);
+	int ret = gm_buffer_mine(session, buffer, &mine);
 
 	if (ret != 0 || buffer == 0)
 		return ret;
@@ -513,7 +499,7 @@ int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
 int gpumap_buffer_unexport(struct gpumap_session *session, uint64_t buffer)
 {
 	struct gm_client_buffer *mine;
-	int ret = find_mine(session, buffer, &mine);
+	int ret = gm_buffer_mine(session, buffer, &mine);
 
 	if (ret != 0 || buffer == 0)
 		return ret;

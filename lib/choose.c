@@ -102,22 +102,12 @@ static bool in_service(const struct gpumap_device *d)
 	       (d->flags & GPUMAP_DEVICE_CORDONED) == 0;
 }
 
-static bool has_capability(const struct gpumap_device *d, const char *least)
+static bool reaches(uint32_t major, uint32_t minor, const char *least)
 {
 	char text[NUMBER_TEXT];
 
-	snprintf(text, sizeof(text), "%u.%u", d->cc_major, d->cc_minor);
-	return (d->known & GPUMAP_KNOWN_CC) != 0 &&
-	       gm_version_reaches(text, least);
-}
-
-static bool has_cuda(const struct gpumap_device *d, const char *least)
-{
-	char text[NUMBER_TEXT];
-
-	snprintf(text, sizeof(text), "%u.%u", d->cuda_version / 1000,
-		 d->cuda_version % 1000 / 10);
-	return d->cuda_version != 0 && gm_version_reaches(text, least);
+	snprintf(text, sizeof(text), "%u.%u", major, minor);
+	return gm_version_reaches(text, least);
 }
 
 static uint64_t unreserved(const struct gpumap_device *d)
@@ -137,9 +127,13 @@ static enum lack first_lack(const struct gpumap *map,
 	if (c->prefer != NULL && !is_preferred(map, c->prefer, d))
 		return PREFERENCE;
 	if (c->compute_capability != NULL &&
-	    !has_capability(d, c->compute_capability))
+	    ((d->known & GPUMAP_KNOWN_CC) == 0 ||
+	     !reaches(d->cc_major, d->cc_minor, c->compute_capability)))
 		return CAPABILITY;
-	if (c->cuda_version != NULL && !has_cuda(d, c->cuda_version))
+	if (c->cuda_version != NULL &&
+	    (d->cuda_version == 0 ||
+	     !reaches(d->cuda_version / 1000, d->cuda_version % 1000 / 10,
+		      c->cuda_version)))
 		return CUDA;
 	if (d->total_bytes < c->total_bytes)
 		return TOTAL;

@@ -19,22 +19,56 @@ struct reading {
 	uint64_t now; /* by the node's clock */
 };
 
-static int begin_reading(const struct gpumap *map, struct reading *r)
-{
-	int ret = gm_cluster_open(&map->map, &r->object, &r->image);
+/* The item that is sought in it, and where its facts go. */
+struct question {
+	uint32_t node;    /* whose; or GPUMAP_CLUSTER_ANY */
+	const char *name; /* of a share; NULL: any */
+	uint32_t at;      /* in the list; then behind what was found */
+	void *to;
+	size_t bytes; /* there */
+};
 
-	if (ret != 0)
-		return ret;
-	/* Has this process come into another time namespace? */
-	gm_health_map_age(map);
-	r->now = gm_now_ns() - gm_get(&map->clock_offset);
-	return 0;
-}
+/* Look for it.  Returns 1, 0 at the end of a list, or an error. */
+typedef int search_fn(const struct reading *r, struct question *q);
 
 /* Results of an attempt count only if it was at one publication. */
-static int end_reading(const struct reading *r, int ret)
+static int ask(const struct gpumap *map, search_fn *search, struct question *q)
 {
-	return gm_object_whole(&r->object) ? ret : -EAGAIN;
+	struct question ours;
+	struct reading r;
+	int ret = -EAGAIN;
+
+	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++) {
+		ret = gm_cluster_open(&map->map, &r.object, &r.image);
+		if (ret != 0)
+			continue;
+		/* Has this process come into another time namespace? */
+		gm_health_map_age(map);
+		r.now = gm_now_ns() - gm_get(&map->clock_offset);
+		ours = *q;
+		ret = search(&r, &ours);
+		if (!gm_object_whole(&r.object))
+			ret = -EAGAIN;
+	}
+	if (ret == 1)
+		*q = ours;
+	return ret;
+}
+
+/* Fill in the struct of a caller, which has @least bytes, with what is next. */
+static int next(const struct gpumap *map, search_fn *search, struct question *q,
+		uint32_t *cursor, void *theirs, size_t least)
+{
+	int ret = gm_size_out(theirs, least);
+
+	q->at = *cursor;
+	if (ret == 0)
+		ret = ask(map, search, q);
+	if (ret != 1)
+		return ret;
+	gm_size_put(theirs, q->to, q->bytes);
+	*cursor = q->at;
+	return 1;
 }
 
 /* A time that was stored after @r->now was read has an age of 0. */
@@ -45,93 +79,74 @@ static uint64_t age_of(const struct reading *r, uint64_t since)
 	return age <= INT64_MAX ? age : 0;
 }
 
-static int read_once(const struct gpumap *map, struct gpumap_cluster *cluster)
+static int read_cluster(const struct reading *r, struct question *q)
 {
-	struct reading r;
-	int ret = begin_reading(map, &r);
+	const struct gm_cluster_image *image = &r->image;
+	struct gpumap_cluster *cluster = q->to;
 
-	if (ret != 0)
-		return ret;
-	memcpy(cluster->name, r.image.cluster, sizeof(cluster->name));
-	memcpy(cluster->node, r.image.node, sizeof(cluster->node));
-	cluster->version = r.image.object.version;
-	cluster->published_ns = r.image.object.published;
+	memcpy(cluster->name, image->cluster, sizeof(cluster->name));
+	memcpy(cluster->node, image->node, sizeof(cluster->node));
+	cluster->version = image->object.version;
+	cluster->published_ns = image->object.published;
 	cluster->age_ns =
-		r.image.heard != 0 ? age_of(&r, r.image.heard) : UINT64_MAX;
-	cluster->limit_ns = r.image.limit;
+		image->heard != 0 ? age_of(r, image->heard) : UINT64_MAX;
+	cluster->limit_ns = image->limit;
 	cluster->stale = cluster->age_ns > cluster->limit_ns;
-	cluster->n_nodes = r.image.n_nodes;
-	cluster->n_gone = r.image.n_gone;
-	cluster->n_refused = r.image.n_refused;
-	cluster->n_devices = r.image.n_devices;
-	cluster->n_shares = r.image.n_shares;
-	return end_reading(&r, 0);
+	cluster->n_nodes = image->n_nodes;
+	cluster->n_gone = image->n_gone;
+	cluster->n_refused = image->n_refused;
+	cluster->n_devices = image->n_devices;
+	cluster->n_shares = image->n_shares;
+	return 1;
 }
 
 int gpumap_cluster_read(const struct gpumap *map,
 			struct gpumap_cluster *ret_cluster)
 {
 	struct gpumap_cluster cluster = { 0 };
-	int ret = gm_size_out(ret_cluster,
-			      offsetof(struct gpumap_cluster, version));
+	struct question q = { .to = &cluster, .bytes = sizeof(cluster) };
+	uint32_t cursor = 0;
+	int ret = next(map, read_cluster, &q, &cursor, ret_cluster,
+		       offsetof(struct gpumap_cluster, version));
 
-	if (ret != 0)
-		return ret;
-	ret = -EAGAIN;
-	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
-		ret = read_once(map, &cluster);
-	if (ret == 0)
-		gm_size_put(ret_cluster, &cluster, sizeof(cluster));
-	return ret;
+	return ret == 1 ? 0 : ret;
 }
 
-static int node_once(const struct gpumap *map, uint32_t i,
-		     struct gpumap_cluster_node *node)
+static int read_node(const struct reading *r, struct question *q)
 {
+	struct gpumap_cluster_node *node = q->to;
 	struct gm_cluster_node_image image;
-	struct reading r;
-	int ret = begin_reading(map, &r);
+	int ret;
 
+	if (q->at >= r->image.n_nodes)
+		return 0;
+	ret = gm_cluster_get_node(&r->object, &r->image, q->at, &image);
 	if (ret != 0)
 		return ret;
-	if (i >= r.image.n_nodes)
-		return end_reading(&r, 0);
-	ret = gm_cluster_get_node(&r.object, &r.image, i, &image);
-	if (ret != 0)
-		return end_reading(&r, ret);
 	memcpy(node->name, image.name, sizeof(node->name));
 	memcpy(node->address, image.address, sizeof(node->address));
-	node->version = r.image.object.version;
+	node->version = r->image.object.version;
 	node->state = image.state;
 	node->flags = image.flags;
-	node->age_ns = age_of(&r, image.since);
+	node->age_ns = age_of(r, image.since);
 	node->epoch = image.epoch;
 	node->agent_version = image.agent_version;
 	node->n_devices = image.n_devices;
 	node->n_shares = image.n_shares;
 	node->more_devices = image.more_devices;
 	node->more_shares = image.more_shares;
-	node->index = i;
-	return end_reading(&r, 1);
+	node->index = q->at++;
+	return 1;
 }
 
 int gpumap_cluster_next_node(const struct gpumap *map, uint32_t *cursor,
 			     struct gpumap_cluster_node *ret_node)
 {
 	struct gpumap_cluster_node node = { 0 };
-	int ret = gm_size_out(ret_node,
-			      offsetof(struct gpumap_cluster_node, name));
+	struct question q = { .to = &node, .bytes = sizeof(node) };
 
-	if (ret != 0)
-		return ret;
-	ret = -EAGAIN;
-	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
-		ret = node_once(map, *cursor, &node);
-	if (ret != 1)
-		return ret;
-	gm_size_put(ret_node, &node, sizeof(node));
-	++*cursor;
-	return 1;
+	return next(map, read_node, &q, cursor, ret_node,
+		    offsetof(struct gpumap_cluster_node, name));
 }
 
 /* The part of a table that a list goes through. */
@@ -160,24 +175,20 @@ static int find_parts(const struct reading *r, uint32_t node,
 	return 0;
 }
 
-static int device_once(const struct gpumap *map, uint32_t node, uint32_t i,
-		       struct gpumap_cluster_device *device)
+static int read_device(const struct reading *r, struct question *q)
 {
+	struct gpumap_cluster_device *device = q->to;
 	struct gm_cluster_device_image image;
 	struct part devices, shares;
-	struct reading r;
-	int ret = begin_reading(map, &r);
+	int ret = find_parts(r, q->node, &devices, &shares);
 
+	if (ret != 0 || q->at >= devices.n)
+		return ret;
+	ret = gm_cluster_get_device(&r->object, &r->image,
+				    devices.first + q->at++, &image);
 	if (ret != 0)
 		return ret;
-	ret = find_parts(&r, node, &devices, &shares);
-	if (ret != 0 || i >= devices.n)
-		return end_reading(&r, ret);
-	ret = gm_cluster_get_device(&r.object, &r.image, devices.first + i,
-				    &image);
-	if (ret != 0)
-		return end_reading(&r, ret);
-	device->version = r.image.object.version;
+	device->version = r->image.object.version;
 	device->node = image.node;
 	device->row = image.row;
 	memcpy(device->uuid, image.uuid, sizeof(device->uuid));
@@ -193,7 +204,7 @@ static int device_once(const struct gpumap *map, uint32_t node, uint32_t i,
 	device->reserved_bytes = image.reserved_bytes;
 	device->used_by_holders = image.used_by_holders;
 	device->links = image.links;
-	return end_reading(&r, 1);
+	return 1;
 }
 
 int gpumap_cluster_next_device(const struct gpumap *map, uint32_t node,
@@ -201,61 +212,38 @@ int gpumap_cluster_next_device(const struct gpumap *map, uint32_t node,
 			       struct gpumap_cluster_device *ret_device)
 {
 	struct gpumap_cluster_device device = { 0 };
-	int ret = gm_size_out(ret_device,
-			      offsetof(struct gpumap_cluster_device, uuid));
+	struct question q = { .node = node,
+			      .to = &device,
+			      .bytes = sizeof(device) };
 
-	if (ret != 0)
-		return ret;
-	ret = -EAGAIN;
-	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
-		ret = device_once(map, node, *cursor, &device);
-	if (ret != 1)
-		return ret;
-	gm_size_put(ret_device, &device, sizeof(device));
-	++*cursor;
-	return 1;
+	return next(map, read_device, &q, cursor, ret_device,
+		    offsetof(struct gpumap_cluster_device, uuid));
 }
 
-static void put_share(struct gpumap_cluster_share *share,
-		      const struct gm_cluster_share_image *image)
+static int read_share(const struct reading *r, struct question *q)
 {
-	share->node = image->node;
-	share->uid = image->uid;
-	share->flags = image->flags;
-	memcpy(share->name, image->name, sizeof(share->name));
-	share->bytes = image->bytes;
-	memcpy(share->rows, image->rows, sizeof(share->rows));
-	memcpy(share->fingerprint, image->fingerprint,
-	       sizeof(share->fingerprint));
-}
-
-/* Find the first share from *@i on that has this name; any, if that is NULL. */
-static int share_once(const struct gpumap *map, uint32_t node, const char *name,
-		      uint32_t *i, struct gpumap_cluster_share *share)
-{
+	struct gpumap_cluster_share *share = q->to;
 	struct gm_cluster_share_image image;
 	struct part devices, shares;
-	struct reading r;
-	uint32_t at = *i;
-	int ret = begin_reading(map, &r);
+	int ret = find_parts(r, q->node, &devices, &shares);
 
-	if (ret != 0)
-		return ret;
-	ret = find_parts(&r, node, &devices, &shares);
-	for (; ret == 0 && at < shares.n; at++) {
-		ret = gm_cluster_get_share(&r.object, &r.image,
-					   shares.first + at, &image);
-		if (ret == 0 && (name == NULL || strcmp(image.name, name) == 0))
-			ret = 1;
-	}
-	if (ret == 1) {
-		share->version = r.image.object.version;
-		put_share(share, &image);
-	}
-	ret = end_reading(&r, ret);
-	if (ret == 1)
-		*i = at;
-	return ret;
+	do {
+		if (ret != 0 || q->at >= shares.n)
+			return ret;
+		ret = gm_cluster_get_share(&r->object, &r->image,
+					   shares.first + q->at++, &image);
+	} while (ret != 0 ||
+		 (q->name != NULL && strcmp(image.name, q->name) != 0));
+	share->version = r->image.object.version;
+	share->node = image.node;
+	share->uid = image.uid;
+	share->flags = image.flags;
+	memcpy(share->name, image.name, sizeof(share->name));
+	share->bytes = image.bytes;
+	memcpy(share->rows, image.rows, sizeof(share->rows));
+	memcpy(share->fingerprint, image.fingerprint,
+	       sizeof(share->fingerprint));
+	return 1;
 }
 
 int gpumap_cluster_next_share(const struct gpumap *map, uint32_t node,
@@ -263,22 +251,16 @@ int gpumap_cluster_next_share(const struct gpumap *map, uint32_t node,
 			      struct gpumap_cluster_share *ret_share)
 {
 	struct gpumap_cluster_share share = { 0 };
-	uint32_t i = *cursor;
-	int ret = gm_size_out(ret_share,
-			      offsetof(struct gpumap_cluster_share, name));
+	struct question q = {
+		.node = node, .name = name, .to = &share, .bytes = sizeof(share)
+	};
+	size_t least = offsetof(struct gpumap_cluster_share, name);
+	int ret = gm_size_out(ret_share, least);
 
 	if (ret == 0 && name != NULL && gm_object_name(name) == 0)
 		ret = -EINVAL;
-	if (ret != 0)
-		return ret;
-	ret = -EAGAIN;
-	for (int k = 0; k < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; k++)
-		ret = share_once(map, node, name, &i, &share);
-	if (ret != 1)
-		return ret;
-	gm_size_put(ret_share, &share, sizeof(share));
-	*cursor = i;
-	return 1;
+	return ret != 0 ? ret
+			: next(map, read_share, &q, cursor, ret_share, least);
 }
 
 /* ---- publishing ---------------------------------------------------------- */

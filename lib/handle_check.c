@@ -55,19 +55,15 @@ static bool is_another_rows(uint64_t handle, uint32_t row)
 static int check_row(const struct gpumap_session *s, uint32_t row,
 		     uint64_t handle, uint32_t op, bool is_written)
 {
-	const char *why = NULL;
-
-	if (!is_another_rows(handle, row))
+	if (!is_another_rows(handle, row) ||
+	    (!is_written && op == GPUMAP_OP_COPY))
 		return 0;
-	if (is_written)
-		why = "the destination is memory of another row: submit the "
-		      "job to that row";
-	else if (op != GPUMAP_OP_COPY)
-		why = "the source is memory of another row, which can only "
-		      "be copied from: COPY it to this row first";
-	if (why == NULL)
-		return 0;
-	return gm_refuse(s->map, -EOPNOTSUPP, "%s", why);
+	return gm_refuse(s->map, -EOPNOTSUPP, "%s",
+			 is_written ? "the destination is memory of another "
+				      "row: submit the job to that row"
+				    : "the source is memory of another row, "
+				      "which can only be copied from: COPY it "
+				      "to this row first");
 }
 
 static bool is_file(uint64_t handle)
@@ -89,29 +85,8 @@ static int refuse_kind(const struct gpumap_session *s, const char *what)
 			 what);
 }
 
-static int check_arena(const struct gpumap_session *s, const void *memory)
-{
-	if (gm_in_arena(s, memory))
-		return 0;
-	return gm_refuse(s->map, -ERANGE,
-			 "an operand is no memory of this session's: take it "
-			 "from gpumap_alloc(), or name a buffer");
-}
-
-/* An operand never reaches past the end of its buffer, whatever lies behind it
- * in memory or in the file. */
-static int refuse_beyond(const struct gpumap_session *s, uint64_t at,
-			 uint64_t n, uint32_t element, uint64_t bytes)
-{
-	return gm_refuse(s->map, -ERANGE,
-			 "%llu elements of %u bytes from %llu on go beyond the "
-			 "end of their buffer, which has %llu bytes: what a "
-			 "job names lies in one, so register all of it at once",
-			 (unsigned long long)n, element, (unsigned long long)at,
-			 (unsigned long long)bytes);
-}
-
-/* Checks an operand that lies in a buffer. */
+/* Check an operand that lies in a buffer: past its end it never reaches,
+ * whatever lies there in memory or in the file. */
 static int check_memory(const struct gpumap_session *s, uint32_t row,
 			uint32_t op, const struct gm_operand *o)
 {
@@ -131,7 +106,14 @@ static int check_memory(const struct gpumap_session *s, uint32_t row,
 				 "another buffer");
 	if (o->at > buffer->bytes ||
 	    o->n > (buffer->bytes - o->at) / o->element)
-		return refuse_beyond(s, o->at, o->n, o->element, buffer->bytes);
+		return gm_refuse(
+			s->map, -ERANGE,
+			"%llu elements of %u bytes from %llu on go beyond the "
+			"end of their buffer, which has %llu bytes: what a job "
+			"names lies in one, so register all of it at once",
+			(unsigned long long)o->n, o->element,
+			(unsigned long long)o->at,
+			(unsigned long long)buffer->bytes);
 	return 0;
 }
 
@@ -142,40 +124,36 @@ int gm_buffers_check_one(const struct gpumap_session *session, uint32_t row,
 		return refuse_kind(session, "a file");
 	if (operand->buffer != 0)
 		return check_memory(session, row, op, operand);
-	return check_arena(session, operand->memory);
-}
-
-static struct gm_operand dst_of(const struct gpumap_job *job)
-{
-	return (struct gm_operand){ .buffer = job->dst_buffer,
-				    .at = job->dst_at,
-				    .n = gm_job_dst_n(job),
-				    .element = gm_job_dst_bytes(job),
-				    .is_written = true };
-}
-
-static struct gm_operand src_of(const struct gpumap_job *job)
-{
-	return (struct gm_operand){ .buffer = job->src_buffer,
-				    .at = job->src_at,
-				    .n = job->n,
-				    .element = gm_ops_dtype_bytes(job->dtype) };
-}
-
-static struct gm_operand mask_of(const struct gpumap_job *job)
-{
-	return (struct gm_operand){ .buffer = job->mask_buffer,
-				    .at = job->mask_at,
-				    .n = job->mask_n,
-				    .element = gm_ops_mask_bytes(job->op,
-								 job->dtype) };
+	if (gm_in_arena(session, operand->memory))
+		return 0;
+	return gm_refuse(session->map, -ERANGE,
+			 "an operand is no memory of this session's: take it "
+			 "from gpumap_alloc(), or name a buffer");
 }
 
 int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job)
 {
+	const struct gm_operand operands[] = {
+		{ .buffer = job->dst_buffer,
+		  .at = job->dst_at,
+		  .memory = job->dst,
+		  .n = gm_job_dst_n(job),
+		  .element = gm_job_dst_bytes(job),
+		  .is_written = true },
+		{ .buffer = job->src_buffer,
+		  .at = job->src_at,
+		  .memory = job->src,
+		  .n = job->n,
+		  .element = gm_ops_dtype_bytes(job->dtype) },
+		{ .buffer = job->mask_buffer,
+		  .at = job->mask_at,
+		  .memory = job->mask,
+		  .n = job->mask_n,
+		  .element = gm_ops_mask_bytes(job->op, job->dtype) },
+	};
+	static const uint32_t parts[] = { GM_OPS_DST, GM_OPS_SRC, GM_OPS_MASK };
 	uint32_t has = gm_ops_has(job->op);
-	struct gm_operand operand;
 	int ret = 0;
 
 	if ((has & GM_OPS_DST) == 0)
@@ -184,29 +162,14 @@ int gm_buffers_check(const struct gpumap_session *session, uint32_t row,
 	    ((has & GM_OPS_SRC) != 0 &&
 	     is_file(job->src_buffer) != (job->op == GPUMAP_OP_LOAD)))
 		return refuse_kind(session, "a file, or none of LOAD");
-	if (job->dst_buffer != 0) {
-		operand = dst_of(job);
-		ret = check_memory(session, row, job->op, &operand);
-	} else {
-		ret = check_arena(session, job->dst);
-	}
-	if (ret != 0 || (has & GM_OPS_SRC) == 0)
-		return ret;
-	if (job->src_buffer != 0) {
-		operand = src_of(job);
-		ret = check_memory(session, row, job->op, &operand);
-	} else {
-		ret = check_arena(session, job->src);
-	}
-	if (ret != 0 || (has & GM_OPS_MASK) == 0)
-		return ret;
-	if (is_file(job->mask_buffer))
-		return refuse_kind(session, "a file");
-	if (job->mask_buffer == 0)
-		return check_arena(session, job->mask);
-	operand = mask_of(job);
-	ret = check_memory(session, row, job->op, &operand);
-	return ret == 0 ? gm_mask_fits(session, job) : ret;
+	for (int i = 0; ret == 0 && i < 3 && (has & parts[i]) != 0; i++)
+		ret = is_file(operands[i].buffer) && parts[i] == GM_OPS_SRC
+			      ? check_memory(session, row, job->op,
+					     &operands[i])
+			      : gm_buffers_check_one(session, row, job->op,
+						     &operands[i]);
+	return ret == 0 && (has & GM_OPS_MASK) != 0 ? gm_mask_fits(session, job)
+						    : ret;
 }
 
 bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job)

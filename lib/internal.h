@@ -247,6 +247,10 @@ int gm_map_put_name(struct gpumap *map, const char *name, char ret_name[64]);
 int gm_map_release(struct gpumap *map, uint32_t kind, const char *name);
 int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
 	       struct gm_pin_reply *ret_pin);
+/* Pin a layer map or a mesh, and fill a view as gm_view_pinned(). */
+int gm_map_pin_view(struct gpumap *map, const char *name, const char *group,
+		    uint32_t table, struct gpumap_view *ret_view,
+		    uint64_t *ret_pin);
 int gm_layers_next_name(const struct gpumap *map, uint32_t kind,
 			uint32_t *cursor, char ret_name[GPUMAP_NAME_MAX + 1]);
 
@@ -636,6 +640,11 @@ int gm_buffer_missing(const struct gpumap_session *session, uint64_t handle);
 /* The session's buffer of this handle, or NULL. */
 struct gm_client_buffer *gm_buffer_find(const struct gpumap_session *session,
 					uint64_t handle);
+
+/* The buffer of a call that gives something back, for which a handle of 0 does
+ * nothing.  Returns 0, or the error to return with its reason stored. */
+int gm_buffer_mine(struct gpumap_session *session, uint64_t handle,
+		   struct gm_client_buffer **ret_mine);
 
 /* Has any row been told of the buffer? */
 bool gm_buffer_is_shown(const struct gm_client_buffer *buffer);

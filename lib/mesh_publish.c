@@ -131,9 +131,6 @@ int gpumap_mesh_pin(struct gpumap *map, const char *name, const char *group,
 		    uint32_t table, struct gpumap_view *ret_view,
 		    uint64_t *ret_pin)
 {
-	struct gm_pin_reply reply;
-	int ret;
-
 	if (group == NULL)
 		group = "world";
 	if (table != GPUMAP_MESH_ROWS && table != GPUMAP_MESH_RANKS)
@@ -141,19 +138,5 @@ int gpumap_mesh_pin(struct gpumap *map, const char *name, const char *group,
 	if (gm_object_name(group) == 0)
 		return gm_refuse(map, -EINVAL,
 				 "a group's name has between 1 and 63 bytes");
-	ret = gm_map_pin(map, GM_KIND_MESH, name, &reply);
-	if (ret != 0)
-		return ret;
-	ret = -EPROTO;
-	if (reply.unit >> GM_UNIT_BITS == 0)
-		ret = gm_view_pinned(map, name, group, table,
-				     gm_seq_word(reply.version,
-						 (uint32_t)reply.unit),
-				     ret_view);
-	if (ret != 0) {
-		gpumap_unpin(map, reply.claim);
-		return ret;
-	}
-	*ret_pin = reply.claim;
-	return 0;
+	return gm_map_pin_view(map, name, group, table, ret_view, ret_pin);
 }

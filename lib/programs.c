@@ -102,15 +102,10 @@ int gpumap_program_load_image(struct gpumap_session *session, uint32_t row,
 int gpumap_program_unload(struct gpumap_session *session, uint64_t program)
 {
 	struct gm_client_buffer *mine;
-	int ret = gm_session_usable(session);
+	int ret = gm_buffer_mine(session, program, &mine);
 
-	if (ret != 0)
-		return gm_refuse_plain(session->map, ret);
-	if (program == 0)
-		return 0;
-	mine = gm_buffer_find(session, program);
-	if (mine == NULL)
-		return gm_buffer_missing(session, program);
+	if (ret != 0 || program == 0)
+		return ret;
 	if (gm_handle_kind(program) != GM_BUFFER_PROGRAM)
 		return gm_refuse(session->map, -EINVAL,
 				 "this handle is no program's: see "

@@ -163,17 +163,19 @@ int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
 	return ret;
 }
 
-int gpumap_layers_pin(struct gpumap *map, const char *name,
-		      struct gpumap_view *ret_view, uint64_t *ret_pin)
+int gm_map_pin_view(struct gpumap *map, const char *name, const char *group,
+		    uint32_t table, struct gpumap_view *ret_view,
+		    uint64_t *ret_pin)
 {
 	struct gm_pin_reply reply;
-	int ret = gm_map_pin(map, GM_KIND_LAYERS, name, &reply);
+	int ret = gm_map_pin(map, table == 0 ? GM_KIND_LAYERS : GM_KIND_MESH,
+			     name, &reply);
 
 	if (ret != 0)
 		return ret;
 	ret = -EPROTO;
 	if (reply.unit >> GM_UNIT_BITS == 0)
-		ret = gm_view_pinned(map, name, NULL, 0,
+		ret = gm_view_pinned(map, name, group, table,
 				     gm_seq_word(reply.version,
 						 (uint32_t)reply.unit),
 				     ret_view);
@@ -183,6 +185,12 @@ int gpumap_layers_pin(struct gpumap *map, const char *name,
 	}
 	*ret_pin = reply.claim;
 	return 0;
+}
+
+int gpumap_layers_pin(struct gpumap *map, const char *name,
+		      struct gpumap_view *ret_view, uint64_t *ret_pin)
+{
+	return gm_map_pin_view(map, name, NULL, 0, ret_view, ret_pin);
 }
 
 int gpumap_unpin(struct gpumap *map, uint64_t pin)

@@ -345,19 +345,13 @@ static int reserve(struct gpumap_session *s, const struct gpumap_job *job,
 	return names_buffers(job, plan) ? check_buffers(s, job, plan) : 0;
 }
 
-static void push_tiles(struct gpumap_session *s, const struct gpumap_job *job,
-		       struct plan *plan)
+static void push_tile(struct gpumap_session *s, struct plan *plan, uint32_t i,
+		      const struct gpumap_job *part)
 {
-	s->tiles = plan->tiles;
-	s->tiles_left = plan->n;
-	for (uint32_t i = 0; i < plan->n; i++) {
-		struct gpumap_job part = part_of(job, plan, i);
-
-		/* The status until the completion arrives. */
-		plan->tiles[i].status = -ETIME;
-		gm_pair_push(s, plan->pairs[i], &part, 1, GM_TICKET_TILE, true);
-		plan->tiles[i].value = plan->pairs[i]->submitted;
-	}
+	/* The status until the completion arrives. */
+	plan->tiles[i].status = -ETIME;
+	gm_pair_push(s, plan->pairs[i], part, 1, GM_TICKET_TILE, true);
+	plan->tiles[i].value = plan->pairs[i]->submitted;
 }
 
 /* The caller stops waiting: tiles still in flight end with @error. */
@@ -473,10 +467,8 @@ static int try_again(struct gpumap_session *s, const struct gpumap_job *job,
 		return 0;
 	plan->pairs[i] = pair;
 	plan->tiles[i].row = row;
-	plan->tiles[i].status = -ETIME;
 	s->tiles_left = 1;
-	gm_pair_push(s, pair, &part, 1, GM_TICKET_TILE, true);
-	plan->tiles[i].value = pair->submitted;
+	push_tile(s, plan, i, &part);
 	ret = gm_tiles_wait(s, plan->deadline_ns);
 	if (ret != 0 && gm_tiles_abandon(pair))
 		plan->tiles[i].status = ret;
@@ -506,7 +498,13 @@ static int run(struct gpumap_session *s, const struct gpumap_job *job,
 	int ret;
 
 	gm_session_tell_cpu(s);
-	push_tiles(s, job, plan);
+	s->tiles = plan->tiles;
+	s->tiles_left = plan->n;
+	for (uint32_t i = 0; i < plan->n; i++) {
+		struct gpumap_job part = part_of(job, plan, i);
+
+		push_tile(s, plan, i, &part);
+	}
 	ret = gm_tiles_wait(s, plan->deadline_ns);
 	if (ret != 0)
 		abandon(s, plan, ret);

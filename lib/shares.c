@@ -191,13 +191,13 @@ static int keep(struct gpumap_session *s, const struct gm_call *call,
 	return 0;
 }
 
-static int check_name(const struct gpumap_session *s, const char *name)
+static int check_name(const struct gpumap *map, const char *name)
 {
 	size_t n = name != NULL ? strnlen(name, GPUMAP_NAME_MAX + 1) : 0;
 
 	if (n > 0 && n <= GPUMAP_NAME_MAX)
 		return 0;
-	return gm_refuse(s->map, -EINVAL, "a name has 1 to 63 bytes");
+	return gm_refuse(map, -EINVAL, "a name has 1 to 63 bytes");
 }
 
 /* ---- fingerprints -------------------------------------------------------- */
@@ -262,7 +262,7 @@ int gm_share_fingerprint_copy(const struct gpumap_session *session,
 static int check(struct gpumap_session *s, const struct gpumap_share_request *r)
 {
 	const char *why = NULL;
-	int ret = check_name(s, r->name);
+	int ret = check_name(s->map, r->name);
 
 	if (ret != 0)
 		return ret;
@@ -423,7 +423,7 @@ int gpumap_share_claim(struct gpumap_session *session, const char *name,
 	    (flags & ~(GPUMAP_SHARE_ANY_USER | GPUMAP_SHARE_KEEP)) != 0)
 		ret = gm_refuse_unknown(session->map);
 	if (ret == 0)
-		ret = check_name(session, name);
+		ret = check_name(session->map, name);
 	if (ret != 0)
 		return ret;
 	if ((flags & GPUMAP_SHARE_ANY_USER) != 0)
@@ -451,7 +451,7 @@ int gpumap_share_unclaim(struct gpumap_session *session, const char *name)
 	int ret = gm_session_begin(session);
 
 	if (ret == 0)
-		ret = check_name(session, name);
+		ret = check_name(session->map, name);
 	if (ret == 0)
 		ret = gm_share_claim(session, name, GM_SHARE_CLAIM_DROP, NULL);
 	return ret;
@@ -473,7 +473,7 @@ int gpumap_share_open(struct gpumap_session *session, const char *name,
 	if (ret == 0 && (flags & ~GPUMAP_SHARE_READ_ONLY) != 0)
 		ret = gm_refuse_unknown(session->map);
 	if (ret == 0)
-		ret = check_name(session, name);
+		ret = check_name(session->map, name);
 	if (ret == 0)
 		ret = key_of(session, expect, &body.key, &call.tail[0]);
 	if (ret != 0)
@@ -686,10 +686,10 @@ int gpumap_share_release(struct gpumap *map, const char *name)
 {
 	struct gm_share_end body = { .name = "" };
 	struct gm_call call = { GM_REQUEST(GM_CONTROL_SHARE_END, body) };
-	size_t n = name != NULL ? strnlen(name, sizeof(body.name)) : 0;
+	int ret = check_name(map, name);
 
-	if (n == 0 || n > GPUMAP_NAME_MAX)
-		return gm_refuse(map, -EINVAL, "a name has 1 to 63 bytes");
-	memcpy(body.name, name, n);
+	if (ret != 0)
+		return ret;
+	memcpy(body.name, name, strlen(name));
 	return gm_map_call(map, &call, 0);
 }

@@ -40,19 +40,12 @@ static bool find_holder(const struct gm_map *map,
 	return false;
 }
 
-/* The rest of a start window that ends at @until, by the node's clock. */
-static uint64_t left_of(const struct gpumap *map, uint64_t until)
-{
-	uint64_t now = gm_now_ns() - gm_get(&map->clock_offset);
-
-	return until > now ? until - now : 0;
-}
-
 static int read_once(const struct gpumap *map, const gm_a64 *slot,
 		     struct gpumap_holder *holder)
 {
 	struct gm_holder_image held;
 	struct gm_object object;
+	uint64_t now;
 	int ret = gm_object_open(&map->map, slot, &object);
 
 	if (ret != 0)
@@ -68,7 +61,10 @@ static int read_once(const struct gpumap *map, const gm_a64 *slot,
 	if ((object.image.flags & GM_OBJECT_HELD) != 0 &&
 	    find_holder(&map->map, &object, &held)) {
 		holder->pid = held.pid;
-		holder->start_ns = left_of(map, held.start_until);
+		/* The rest of the start window, by the node's clock. */
+		now = gm_now_ns() - gm_get(&map->clock_offset);
+		if (held.start_until > now)
+			holder->start_ns = held.start_until - now;
 	}
 	return gm_object_whole(&object) ? 0 : -EAGAIN;
 }
@@ -110,17 +106,25 @@ struct list {
 	size_t size; /* of an element of the caller's array */
 
 	/* Let the next portion begin after the item.  Returns false when the
-	 * item itself does not come after @ask. */
+	 * item itself does not come after @ask.  NULL: @ask is the number of
+	 * the item before, which an item has as a uint64_t at @key. */
 	bool (*go_on)(void *ask, const void *item);
+	size_t key;
 
 	void (*put)(const void *item, size_t size, void *ret_element);
 };
 
-/* Each portion is of another instant: all that were got are all there are, as
- * long as there is room for more. */
-static size_t total_of(size_t got, size_t n, uint32_t total)
+static bool go_on(const struct list *list, const void *item)
 {
-	return got < n || got > total ? got : total;
+	uint64_t number, *after = list->ask;
+	bool follows;
+
+	if (list->go_on != NULL)
+		return list->go_on(list->ask, item);
+	memcpy(&number, (const char *)item + list->key, sizeof(number));
+	follows = number > *after;
+	*after = number;
+	return follows;
 }
 
 /* Fill in up to @n elements.  Returns how many items there are, or an error. */
@@ -146,7 +150,7 @@ static int list_all(struct gpumap *map, const struct list *list,
 		    call.reply_tail_bytes != reply.n * list->item_bytes)
 			return gm_refuse_plain(map, -EPROTO);
 		for (uint32_t i = 0; i < reply.n; i++) {
-			if (!list->go_on(list->ask, item))
+			if (!go_on(list, item))
 				return gm_refuse_plain(map, -EPROTO);
 			if (got < n)
 				list->put(item, list->size,
@@ -155,7 +159,10 @@ static int list_all(struct gpumap *map, const struct list *list,
 			item += list->item_bytes;
 		}
 	} while (reply.n != 0 && got < n);
-	got = total_of(got, n, reply.total);
+	/* Each portion is of another instant: all that were got are all there
+	 * are, as long as there is room for more. */
+	if (got == n && got < reply.total)
+		got = reply.total;
 	return got < INT_MAX ? (int)got : INT_MAX;
 }
 
@@ -174,16 +181,6 @@ static int list_sized(struct gpumap *map, struct list *list, void *ret_array,
 }
 
 /* ---- sessions ------------------------------------------------------------ */
-
-static bool go_on_sessions(void *ask, const void *item)
-{
-	const struct gm_session_item *is = item;
-	struct gm_sessions *body = ask;
-	bool follows = is->id > body->after;
-
-	body->after = is->id;
-	return follows;
-}
 
 static void put_session(const void *item, size_t size, void *ret_element)
 {
@@ -216,7 +213,7 @@ int gpumap_session_list(struct gpumap *map,
 			     .items = items,
 			     .item_bytes = sizeof(items[0]),
 			     .size = sizeof(ret_info[0]),
-			     .go_on = go_on_sessions,
+			     .key = offsetof(struct gm_session_item, id),
 			     .put = put_session };
 
 	return list_all(map, &list, ret_info, n);
@@ -329,16 +326,6 @@ int gpumap_reservation_list(struct gpumap *map,
 
 /* ---- requests that wait -------------------------------------------------- */
 
-static bool go_on_waits(void *ask, const void *item)
-{
-	const struct gm_wait_item *is = item;
-	struct gm_waits_ask *body = ask;
-	bool follows = is->place > body->after;
-
-	body->after = is->place;
-	return follows;
-}
-
 static void put_wait(const void *item, size_t size, void *ret_element)
 {
 	const struct gm_wait_item *is = item;
@@ -373,7 +360,7 @@ int gpumap_wait_list(struct gpumap *map, struct gpumap_wait_info *ret_list,
 			     .ask = &body,
 			     .items = items,
 			     .item_bytes = sizeof(items[0]),
-			     .go_on = go_on_waits,
+			     .key = offsetof(struct gm_wait_item, place),
 			     .put = put_wait };
 
 	return list_sized(map, &list, ret_list, n,
@@ -381,16 +368,6 @@ int gpumap_wait_list(struct gpumap *map, struct gpumap_wait_info *ret_list,
 }
 
 /* ---- shares -------------------------------------------------------------- */
-
-static bool go_on_shares(void *ask, const void *item)
-{
-	const struct gm_shares_item *is = item;
-	struct gm_shares *body = ask;
-	bool follows = is->id > body->after;
-
-	body->after = is->id;
-	return follows;
-}
 
 static void put_share(const void *item, size_t size, void *ret_element)
 {
@@ -423,7 +400,7 @@ int gpumap_share_list(struct gpumap *map, struct gpumap_share_info *ret_info,
 			     .ask = &body,
 			     .items = items,
 			     .item_bytes = sizeof(items[0]),
-			     .go_on = go_on_shares,
+			     .key = offsetof(struct gm_shares_item, id),
 			     .put = put_share };
 
 	return list_sized(map, &list, ret_info, n,

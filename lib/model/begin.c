@@ -22,39 +22,41 @@ int gm_model_row_flags(const struct gpumap *map, uint32_t row,
 	return ret;
 }
 
-/* The layer map at the time of the call; later publications do not matter. */
-struct layers {
-	struct gpumap_layers facts;
-	uint32_t *rows;
-	uint64_t *bytes;
-};
-
-static int read_rows(const struct gpumap *map, const char *name,
-		     struct layers *l)
+int gm_model_layers_read(const struct gpumap *map, const char *name,
+			 struct gm_model_layers *ret_layers)
 {
+	struct gm_model_layers *l = ret_layers;
 	uint32_t n = 0;
 	int ret;
 
 	do {
-		free(l->rows);
-		free(l->bytes);
-		l->rows = calloc(n + 1, sizeof(*l->rows));
-		l->bytes = calloc(n + 1, sizeof(*l->bytes));
+		gm_model_layers_free(l);
+		l->rows = calloc((size_t)n + GPUMAP_ROWS_MAX, sizeof(*l->rows));
+		l->bytes = calloc((size_t)n + 1, sizeof(*l->bytes));
 		if (l->rows == NULL || l->bytes == NULL)
 			return -ENOMEM;
 		l->facts.size = sizeof(l->facts);
 		ret = gpumap_layers_read(map, name, &l->facts, l->rows,
-					 l->bytes, n, NULL, 0);
+					 l->bytes, n, l->charges,
+					 GPUMAP_ROWS_MAX);
 		n = l->facts.n_layers;
 	} while (ret == -ENOBUFS);
 	return ret;
 }
 
+void gm_model_layers_free(struct gm_model_layers *layers)
+{
+	free(layers->rows);
+	free(layers->bytes);
+	layers->rows = NULL;
+	layers->bytes = NULL;
+}
+
 static int read_layers(const struct gpumap *map, const char *name,
-		       struct layers *l)
+		       struct gm_model_layers *l)
 {
 	struct gm_reason why;
-	int ret = read_rows(map, name, l);
+	int ret = gm_model_layers_read(map, name, l);
 
 	if (ret == 0 && l->facts.setting == GPUMAP_SETTING_NCCL)
 		ret = gm_reason_set(&why, -EOPNOTSUPP,
@@ -103,7 +105,7 @@ int gm_model_read(struct gpumap_model *model, struct gm_weights *ret_weights)
 int gm_model_begin(struct gpumap_model *model)
 {
 	const struct gm_model_order *order = &model->order;
-	struct layers layers = { 0 };
+	struct gm_model_layers layers = { .rows = NULL };
 	struct gm_model_plan plan = { .name = order->layers,
 				      .only = order->rows,
 				      .n_only = order->n_rows };
@@ -131,8 +133,7 @@ int gm_model_begin(struct gpumap_model *model)
 		ret = gm_model_table_check(model);
 	if (ret == 0)
 		ret = open_lanes(model);
-	free(layers.rows);
-	free(layers.bytes);
+	gm_model_layers_free(&layers);
 	if (ret == 0)
 		model->state = GPUMAP_MODEL_ALLOCATING;
 	return ret;

@@ -159,15 +159,6 @@ static int check_name(const struct gpumap *map,
 	return 0;
 }
 
-/* Add the model to the session's list. */
-static void enlist(struct gpumap_model *model)
-{
-	model->next = model->models->first;
-	model->models->first = model;
-	if (!gm_model_is_over(model))
-		model->models->part.wants_turn = true;
-}
-
 /* Make an empty model of the session. */
 static int make(struct gpumap_session *session, struct gpumap_model **ret_model)
 {
@@ -179,6 +170,26 @@ static int make(struct gpumap_session *session, struct gpumap_model **ret_model)
 	m->session = session;
 	m->map = gm_part_map(session);
 	m->models = models;
+	*ret_model = m;
+	return 0;
+}
+
+/* Add the model to the session's list and give it to the caller, or drop it. */
+static int give(struct gpumap_model *m, int ret,
+		struct gpumap_model **ret_model)
+{
+	if (ret != 0) {
+		if (m->why.text[0] != '\0')
+			gm_map_refuse(m->map, m->why.text);
+		gm_model_unname(m);
+		drop(m);
+		return ret;
+	}
+	m->next = m->models->first;
+	m->models->first = m;
+	if (!gm_model_is_over(m))
+		m->models->part.wants_turn = true;
+	gm_model_turn(m);
 	*ret_model = m;
 	return 0;
 }
@@ -202,18 +213,7 @@ int gpumap_model_load(struct gpumap_session *session,
 		ret = make(session, &m);
 	if (ret != 0)
 		return ret;
-	ret = begin(m, &ours);
-	if (ret != 0) {
-		if (m->why.text[0] != '\0')
-			gm_map_refuse(map, m->why.text);
-		gm_model_unname(m);
-		drop(m);
-		return ret;
-	}
-	enlist(m);
-	gm_model_turn(m);
-	*ret_model = m;
-	return 0;
+	return give(m, begin(m, &ours), ret_model);
 }
 
 int gpumap_model_open(struct gpumap_session *session, const char *name,
@@ -244,15 +244,7 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 						&m->name.expect);
 	if (ret == 0)
 		ret = gm_model_adopt(m);
-	if (ret != 0) {
-		if (m->why.text[0] != '\0')
-			gm_map_refuse(map, m->why.text);
-		drop(m);
-		return ret;
-	}
-	enlist(m);
-	*ret_model = m;
-	return 0;
+	return give(m, ret, ret_model);
 }
 
 /* ---- progress ------------------------------------------------------------ */

@@ -187,6 +187,20 @@ int gm_model_read(struct gpumap_model *model, struct gm_weights *ret_weights);
  * agent's refusal. */
 int gm_model_begin(struct gpumap_model *model);
 
+/* A layer map at the time of the call; later publications do not matter. */
+struct gm_model_layers {
+	struct gpumap_layers facts;
+	uint32_t *rows; /* with room for GPUMAP_ROWS_MAX more */
+	uint64_t *bytes;
+	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
+};
+
+/* Read it.  Returns -ENOMEM, or as gpumap_layers_read(); it is to be freed in
+ * any case. */
+int gm_model_layers_read(const struct gpumap *map, const char *name,
+			 struct gm_model_layers *ret_layers);
+void gm_model_layers_free(struct gm_model_layers *layers);
+
 /* Fill in places, runs, buffers and lanes.  Returns 0, -EINVAL or -ENOMEM, with
  * model->why. */
 int gm_model_place(struct gpumap_model *model,

@@ -20,20 +20,15 @@
 
 /* ---- claim the name --------------------------------------------------- */
 
-static bool is_for_others(const struct gm_model_name *name)
+static uint32_t claim_flags(const struct gm_model_name *name)
 {
 	bool others = (name->flags & GPUMAP_SHARE_ANY_USER) != 0;
+	bool keeps = (name->flags & GPUMAP_SHARE_KEEP) != 0;
 
 	for (uint32_t i = 0; i < name->n_uids; i++)
 		others |= name->uids[i] != geteuid();
-	return others;
-}
-
-static uint32_t claim_flags(const struct gm_model_name *name)
-{
-	return (is_for_others(name) ? GM_SHARE_CLAIM_OTHERS : 0) |
-	       ((name->flags & GPUMAP_SHARE_KEEP) != 0 ? GM_SHARE_CLAIM_KEEP
-						       : 0);
+	return (others ? GM_SHARE_CLAIM_OTHERS : 0) |
+	       (keeps ? GM_SHARE_CLAIM_KEEP : 0);
 }
 
 /* Claim the name.  Either this session may load the model, or the model is

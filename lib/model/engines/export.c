@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/model/model.h"
+
 static const struct {
 	const char *name;
 	int (*run)(struct gm_engine_job *job);
@@ -147,61 +149,34 @@ int gm_engine_env(struct gm_engine_job *job)
 /* Memory that a job reads. */
 struct input {
 	struct gpumap_device *devices;
-	uint32_t *rows;
-	uint64_t *bytes;
-	uint32_t n_layers;
-	uint32_t base_row;
-	bool has_ranks;
+	struct gm_model_layers map;
 };
 
-static void forget(struct input *input)
+static int read_map(struct gm_engine_job *job, const char *name,
+		    struct gm_model_layers *l)
 {
-	free(input->devices);
-	free(input->rows);
-	free(input->bytes);
-}
+	int ret = gm_model_layers_read(job->map, name, l);
 
-/* Read the map; it may grow between the call for its size and the next. */
-static int read_map(const struct gpumap *map, const char *name,
-		    struct input *input)
-{
-	struct gpumap_layers head = { .size = sizeof(head) };
-	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
-	int ret;
-
-	do {
-		uint32_t n;
-
-		ret = gpumap_layers_read(map, name, &head, NULL, NULL, 0, NULL,
-					 0);
-		if (ret == -ENOENT)
-			return gm_refuse(map, ret,
-					 "there is no layer map \"%s\"; "
-					 "gpumapctl maps lists them",
-					 name);
-		if (ret != 0)
-			return gm_refuse_plain(map, ret);
-		n = head.n_layers;
-		free(input->rows);
-		free(input->bytes);
-		input->rows = calloc((size_t)n + GPUMAP_ROWS_MAX,
-				     sizeof(*input->rows));
-		input->bytes = calloc((size_t)n + 1, sizeof(*input->bytes));
-		if (input->rows == NULL || input->bytes == NULL)
-			return gm_refuse_memory(map, 12 * (size_t)n);
-		ret = gpumap_layers_read(map, name, &head, input->rows,
-					 input->bytes, n, charges,
-					 GPUMAP_ROWS_MAX);
-	} while (ret == -ENOBUFS);
-	input->n_layers = head.n_layers;
-	input->base_row = head.base_row;
-	if (ret == 0 && head.setting == GPUMAP_SETTING_NCCL) {
-		input->has_ranks = true;
-		input->n_layers = head.n_rows;
-		for (uint32_t i = 0; i < head.n_rows; i++)
-			input->rows[i] = charges[i].row;
-	}
-	return ret == 0 ? 0 : gm_refuse_plain(map, ret);
+	if (ret == -ENOENT)
+		return gm_refuse(job->map, ret,
+				 "there is no layer map \"%s\"; gpumapctl maps "
+				 "lists them",
+				 name);
+	if (ret == -ENOMEM)
+		return gm_refuse_memory(job->map,
+					12 * (size_t)l->facts.n_layers);
+	if (ret != 0)
+		return gm_refuse_plain(job->map, ret);
+	job->rows = l->rows;
+	job->layer_bytes = l->bytes;
+	job->n_layers = l->facts.n_layers;
+	job->base_row = l->facts.base_row;
+	job->has_ranks = l->facts.setting == GPUMAP_SETTING_NCCL;
+	if (job->has_ranks)
+		job->n_layers = l->facts.n_rows;
+	for (uint32_t i = 0; i < job->n_layers && job->has_ranks; i++)
+		l->rows[i] = l->charges[i].row;
+	return 0;
 }
 
 static int read_table(const struct gpumap *map,
@@ -240,16 +215,15 @@ static int read_input(struct gm_engine_job *job, const char *name,
 	const struct gpumap_engine_request *request = &job->request;
 	int ret = read_table(job->map, request, input, &job->n_devices);
 
+	job->devices = input->devices;
+	job->rows = request->rows;
+	job->layer_bytes = request->layer_bytes;
+	job->n_layers = request->n_layers;
+	job->base_row = request->base_row;
 	if (ret == 0 && name != NULL)
-		ret = read_map(job->map, name, input);
+		ret = read_map(job, name, &input->map);
 	if (ret != 0)
 		return ret;
-	job->devices = input->devices;
-	job->rows = name != NULL ? input->rows : request->rows;
-	job->layer_bytes = name != NULL ? input->bytes : request->layer_bytes;
-	job->has_ranks = input->has_ranks;
-	job->n_layers = name != NULL ? input->n_layers : request->n_layers;
-	job->base_row = name != NULL ? input->base_row : request->base_row;
 	if (job->n_layers > GM_LAYERS_MAX)
 		return gm_refuse(job->map, -E2BIG,
 				 "a layer map has at most %u layers",
@@ -362,7 +336,8 @@ int gpumap_engine_export(struct gpumap *map, const char *name,
 	ret = read_input(&job, name, &input);
 	if (ret == 0)
 		ret = run(&job, ret_settings);
-	forget(&input);
+	gm_model_layers_free(&input.map);
+	free(input.devices);
 	return ret;
 }
 

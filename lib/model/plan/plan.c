@@ -94,25 +94,23 @@ int gm_plan_choose(struct gm_plan_request *q, struct gm_plan_device *devices,
 	return 0;
 }
 
-int gm_plan_warn(struct gm_plan_draft *d, const char *format, ...)
+void gm_plan_warn(struct gm_plan_draft *d, const char *format, ...)
 {
 	char *line, *all, *before = d->plan.warnings;
 	va_list args;
-	int n;
 
 	va_start(args, format);
-	n = vasprintf(&line, format, args);
+	if (vasprintf(&line, format, args) < 0)
+		line = NULL;
 	va_end(args);
-	if (n < 0)
-		return gm_error_no_memory(d->err);
-	n = asprintf(&all, "%s%s%s", before ? before : "", before ? "\n" : "",
-		     line);
+	if (line && asprintf(&all, "%s%s%s", before ? before : "",
+			     before ? "\n" : "", line) >= 0) {
+		free(before);
+		d->plan.warnings = all;
+	} else {
+		d->lacks_warning = true;
+	}
 	free(line);
-	if (n < 0)
-		return gm_error_no_memory(d->err);
-	free(before);
-	d->plan.warnings = all;
-	return 0;
 }
 
 /* ---- dtype --------------------------------------------------------------- */
@@ -406,29 +404,24 @@ static bool has_charge(const struct gm_plan *plan, uint32_t row)
 }
 
 /* Warn of rows that strategies leave out. */
-static int warn_of_left_out(struct gm_plan_draft *d)
+static void warn_of_left_out(struct gm_plan_draft *d)
 {
-	int r = 0;
-
-	for (uint32_t i = 0; i < d->q->n_devices && r == 0; i++)
+	for (uint32_t i = 0; i < d->q->n_devices; i++)
 		if (is_left_out(d, &d->q->devices[i]))
-			r = gm_plan_warn(
-				d,
-				"Row %" PRIu32 " is left out: it "
-				"cannot do %s, and in a wider type "
-				"the model does not fit",
-				d->q->devices[i].row,
-				gm_ops_dtype_name(d->plan.compute_dtype));
-	return r;
+			gm_plan_warn(d,
+				     "Row %" PRIu32
+				     " is left out: it cannot do %s, and in a "
+				     "wider type the model does not fit",
+				     d->q->devices[i].row,
+				     gm_ops_dtype_name(d->plan.compute_dtype));
 }
 
 /* Warn of rows that fill skipped; hosts come after them all. */
-static int warn_of_empty(struct gm_plan_draft *d)
+static void warn_of_empty(struct gm_plan_draft *d)
 {
 	uint32_t last = d->plan.charges[d->plan.n_charges - 1].row;
-	int r = 0;
 
-	for (uint32_t i = 0; i < d->q->n_devices && r == 0; i++) {
+	for (uint32_t i = 0; i < d->q->n_devices; i++) {
 		const struct gm_plan_device *device = &d->q->devices[i];
 
 		if (device->is_host || is_left_out(d, device))
@@ -436,10 +429,9 @@ static int warn_of_empty(struct gm_plan_draft *d)
 		if (device->row == last)
 			break;
 		if (!has_charge(&d->plan, device->row))
-			r = gm_plan_warn(d, "Row %" PRIu32 " can fit 0 layers",
-					 device->row);
+			gm_plan_warn(d, "Row %" PRIu32 " can fit 0 layers",
+				     device->row);
 	}
-	return r;
 }
 
 static int plan_by_strategy(struct gm_plan_draft *d)
@@ -468,9 +460,9 @@ static int plan_by_strategy(struct gm_plan_draft *d)
 	if (r == 0)
 		r = gm_plan_check_rows(d);
 	if (r == 0)
-		r = warn_of_left_out(d);
+		warn_of_left_out(d);
 	if (r == 0 && d->ask->strategy <= GPUMAP_STRATEGY_FILL)
-		r = warn_of_empty(d);
+		warn_of_empty(d);
 	return r;
 }
 
@@ -490,7 +482,7 @@ static int plan_as_said(struct gm_plan_draft *d)
 	return r;
 }
 
-static int warn_of_caches(struct gm_plan_draft *d)
+static void warn_of_caches(struct gm_plan_draft *d)
 {
 	uint32_t first = 0, n = 0, layer = 0;
 
@@ -504,45 +496,43 @@ static int warn_of_caches(struct gm_plan_draft *d)
 		layer += c->n_layers;
 	}
 	if (n == 1)
-		return gm_plan_warn(d,
-				    "It is not known what layer %" PRIu32 " "
-				    "keeps of a sequence: no cache is charged "
-				    "for it; say it (gpumapctl: --kv-elements)",
-				    first);
-	return n == 0 ? 0
-		      : gm_plan_warn(d,
-				     "It is not known what layer %" PRIu32
-				     " and %" PRIu32 " others keep of a "
-				     "sequence: no cache is charged for them; "
-				     "say it (gpumapctl: --kv-elements)",
-				     first, n - 1);
+		gm_plan_warn(d,
+			     "It is not known what layer %" PRIu32
+			     " keeps of a sequence: no cache is charged for "
+			     "it; say it (gpumapctl: --kv-elements)",
+			     first);
+	else if (n > 1)
+		gm_plan_warn(d,
+			     "It is not known what layer %" PRIu32
+			     " and %" PRIu32
+			     " others keep of a sequence: no cache is charged "
+			     "for them; say it (gpumapctl: --kv-elements)",
+			     first, n - 1);
 }
 
-static int warn_of_unknown(struct gm_plan_draft *d)
+static void warn_of_unknown(struct gm_plan_draft *d)
 {
 	const struct gpumap_plan_request *ask = d->ask;
-	int r = 0;
 
 	if (!ask->layer_bytes)
-		r = gm_plan_warn(d, "The bytes of the layers are not known: "
-				    "they are not charged");
-	if (r == 0 && !gm_plan_has_cache(d))
-		r = gm_plan_warn(d, "What the layers keep of a sequence is not "
-				    "known: no KV cache is charged");
-	if (r == 0 && !d->q->like)
-		r = warn_of_caches(d);
-	if (r == 0 && ask->n_heads == 0)
-		r = gm_plan_warn(d, "The number of attention heads is not "
-				    "known: no activations are charged");
-	if (r == 0 && gm_plan_has_cache(d) &&
+		gm_plan_warn(d, "The bytes of the layers are not known: they "
+				"are not charged");
+	if (!gm_plan_has_cache(d))
+		gm_plan_warn(d, "What the layers keep of a sequence is not "
+				"known: no KV cache is charged");
+	if (!d->q->like)
+		warn_of_caches(d);
+	if (ask->n_heads == 0)
+		gm_plan_warn(d, "The number of attention heads is not known: "
+				"no activations are charged");
+	if (gm_plan_has_cache(d) &&
 	    d->cache.paged.budget != GPUMAP_PAGED_NONE && !d->plan.is_paged)
-		r = gm_plan_warn(d, "A host holds layers: the KV cache is not "
-				    "paged");
-	return r;
+		gm_plan_warn(d, "A host holds layers: the KV cache is not "
+				"paged");
 }
 
 /* Warn of layers on hosts where the request has other rows. */
-static int warn_of_hosts(struct gm_plan_draft *d)
+static void warn_of_hosts(struct gm_plan_draft *d)
 {
 	uint32_t n_layers = 0;
 	bool others = false;
@@ -556,23 +546,22 @@ static int warn_of_hosts(struct gm_plan_draft *d)
 			n_layers += c->n_layers;
 	}
 	if (!others || n_layers == 0)
-		return 0;
-	return gm_plan_warn(d,
-			    "%" PRIu32 " of %" PRIu32 " layers are on host "
-			    "rows: CPUs compute them, which takes far longer; "
-			    "lower max_seq_len or the batch, quantise, or name "
-			    "more rows",
-			    n_layers, d->plan.n_layers);
+		return;
+	gm_plan_warn(d,
+		     "%" PRIu32 " of %" PRIu32 " layers are on host "
+		     "rows: CPUs compute them, which takes far longer; "
+		     "lower max_seq_len or the batch, quantise, or name "
+		     "more rows",
+		     n_layers, d->plan.n_layers);
 }
 
-static int warn_of_ranks(struct gm_plan_draft *d)
+static void warn_of_ranks(struct gm_plan_draft *d)
 {
 	struct gm_plan_error error;
 
-	if (d->n_ranks < 2 || gm_heads_check(d->ask, d->n_ranks, &error) == 0)
-		return 0;
-	return gm_plan_warn(d, "%s: engines refuse that; %s", error.text,
-			    error.remedy);
+	if (d->n_ranks >= 2 && gm_heads_check(d->ask, d->n_ranks, &error) != 0)
+		gm_plan_warn(d, "%s: engines refuse that; %s", error.text,
+			     error.remedy);
 }
 
 static int print_spec(struct gm_plan_draft *d)
@@ -676,14 +665,13 @@ int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 		r = gm_plan_measure(&d);
 	if (r == 0)
 		r = d.is_auto ? plan_by_strategy(&d) : plan_as_said(&d);
-	if (r == 0 && ret_plan)
-		r = warn_of_unknown(&d);
-	if (r == 0 && ret_plan)
-		r = warn_of_hosts(&d);
-	if (r == 0 && ret_plan)
-		r = warn_of_ranks(&d);
-	if (r == 0 && ret_plan)
-		r = print_spec(&d);
+	if (r == 0 && ret_plan) {
+		warn_of_unknown(&d);
+		warn_of_hosts(&d);
+		warn_of_ranks(&d);
+		r = d.lacks_warning ? gm_error_no_memory(ret_err)
+				    : print_spec(&d);
+	}
 	if (r == 0 && ret_plan)
 		*ret_plan = d.plan;
 	else

@@ -30,6 +30,7 @@ struct gm_plan_draft {
 	bool only_asks;
 	bool is_auto;   /* the strategy chooses the rows */
 	bool is_narrow; /* without rows that need a wider type */
+	bool lacks_warning;
 	uint32_t ranks
 		[GPUMAP_ROWS_MAX]; /* nccl: indices of devices, base first */
 	uint32_t n_ranks;          /* 0 with any other setting */
@@ -74,7 +75,8 @@ int gm_plan_charge_rows(struct gm_plan_draft *draft);
 /* Returns -ENOSPC if a row is charged more than is left of it. */
 int gm_plan_check_rows(const struct gm_plan_draft *draft);
 
-int gm_plan_warn(struct gm_plan_draft *draft, const char *format, ...)
+/* Without memory for it the draft @lacks_warning. */
+void gm_plan_warn(struct gm_plan_draft *draft, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* gm_plan_make() without advice; @ret_plan NULL: does it fit? */

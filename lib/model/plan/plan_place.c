@@ -122,8 +122,8 @@ static int place_by_topology(struct gm_plan_draft *d)
 				    "A topology without a text");
 	d->is_auto = !gm_topology_places(topology);
 	if (quantises(topology))
-		r = gm_plan_warn(d, "What the topology quantises is charged "
-				    "as it is stored");
+		gm_plan_warn(d, "What the topology quantises is charged as it "
+				"is stored");
 	/* Rows that a strategy chooses later may be any of the request's. */
 	if (r == 0 && d->is_auto && has_cuda(d->q) &&
 	    !gm_topology_suits_cuda(topology, 0, UINT64_MAX))

@@ -62,11 +62,23 @@ static int parse_entry(struct gm_chars item, struct gm_spec *spec,
 	return 0;
 }
 
-static int parse_pieces(const struct gm_chars *pieces, size_t n,
-			struct gm_spec *ret_spec, struct gm_plan_error *err)
+/* The next of a list's items, or of a text's. */
+static struct gm_chars next_piece(const char *const **items, const char **text)
+{
+	struct gm_chars piece;
+
+	if (!*text)
+		return gm_chars_of(*(*items)++);
+	piece = (struct gm_chars){ *text, strcspn(*text, ";") };
+	*text += piece.n + 1;
+	return piece;
+}
+
+/* Parse @n items, or so many of @text. */
+static int parse(const char *const *items, const char *text, size_t n,
+		 struct gm_spec *ret_spec, struct gm_plan_error *err)
 {
 	struct gm_spec spec = { 0 };
-	struct gm_spec_entry bare = { 0 };
 	int r = 0;
 
 	if (n > GM_SPEC_ENTRIES)
@@ -74,17 +86,17 @@ static int parse_pieces(const struct gm_chars *pieces, size_t n,
 				    "The spec has %zu entries, at most %u are "
 				    "allowed",
 				    n, GM_SPEC_ENTRIES);
-	if (n > 0) {
-		spec.entries = calloc(n, sizeof(spec.entries[0]));
-		if (!spec.entries)
-			return gm_error_no_memory(err);
-	}
-	if (n == 1 &&
-	    !gm_number_parse(pieces[0].at, pieces[0].n, &bare.layers)) {
-		spec.entries[spec.n_entries++] = bare;
-	} else {
-		for (size_t i = 0; i < n && r == 0; i++)
-			r = parse_entry(pieces[i], &spec, err);
+	spec.entries = calloc(n + 1, sizeof(spec.entries[0]));
+	if (!spec.entries)
+		return gm_error_no_memory(err);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		struct gm_chars piece = next_piece(&items, &text);
+
+		if (n == 1 && !gm_number_parse(piece.at, piece.n,
+					       &spec.entries[0].layers))
+			spec.n_entries = 1;
+		else
+			r = parse_entry(piece, &spec, err);
 	}
 	if (r)
 		gm_spec_free(&spec);
@@ -93,55 +105,24 @@ static int parse_pieces(const struct gm_chars *pieces, size_t n,
 	return r;
 }
 
-static size_t count_pieces(const char *text)
-{
-	size_t n = 1;
-
-	for (; *text; text++)
-		n += *text == ';';
-	return n;
-}
-
 int gm_spec_parse(const char *text, struct gm_spec *ret_spec,
 		  struct gm_plan_error *ret_err)
 {
-	struct gm_chars *pieces;
-	size_t n;
-	int r;
+	size_t n = 1;
 
 	if (!text) {
 		*ret_spec = (struct gm_spec){ .is_auto = true };
 		return 0;
 	}
-	n = count_pieces(text);
-	pieces = calloc(n, sizeof(pieces[0]));
-	if (!pieces)
-		return gm_error_no_memory(ret_err);
-	for (size_t i = 0; i < n; i++) {
-		pieces[i] = (struct gm_chars){ text, strcspn(text, ";") };
-		text += pieces[i].n + 1;
-	}
-	r = parse_pieces(pieces, n, ret_spec, ret_err);
-	free(pieces);
-	return r;
+	for (const char *at = text; *at; at++)
+		n += *at == ';';
+	return parse(NULL, text, n, ret_spec, ret_err);
 }
 
 int gm_spec_parse_list(const char *const *items, size_t n,
 		       struct gm_spec *ret_spec, struct gm_plan_error *ret_err)
 {
-	struct gm_chars *pieces = NULL;
-	int r;
-
-	if (n > 0) {
-		pieces = calloc(n, sizeof(pieces[0]));
-		if (!pieces)
-			return gm_error_no_memory(ret_err);
-	}
-	for (size_t i = 0; i < n; i++)
-		pieces[i] = (struct gm_chars){ items[i], strlen(items[i]) };
-	r = parse_pieces(pieces, n, ret_spec, ret_err);
-	free(pieces);
-	return r;
+	return parse(items, NULL, n, ret_spec, ret_err);
 }
 
 int gm_spec_print(const struct gm_spec *spec, char **ret_text)

@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "lib/cuda_visible_devices.h"
-#include "shm/rows.h"
 
 /* May this process access one of the driver's files?  Tests use another
  * @root. */
@@ -79,61 +78,22 @@ static bool may_use_part(const char *root, int32_t card, const char *part)
 
 /* An instance needs its card's node and one node for each of its levels.
  * Drivers without such nodes admit every process that may open the card. */
-static bool may_open(const char *root, const struct gm_row_image *facts)
+static bool may_open(const char *root, const struct gpumap_device *d)
 {
 	char part[48];
 
-	if (facts->minor_number >= 0 &&
-	    !permits(root, R_OK | W_OK, "/dev/nvidia%d",
-		     (int)facts->minor_number))
+	if (d->minor_number >= 0 &&
+	    !permits(root, R_OK | W_OK, "/dev/nvidia%d", (int)d->minor_number))
 		return false;
-	if (facts->mig_gi < 0 || facts->minor_number < 0 ||
+	if (d->mig_gi < 0 || d->minor_number < 0 ||
 	    !permits(root, F_OK, "/proc/driver/nvidia/capabilities"))
 		return true;
-	snprintf(part, sizeof(part), "gi%d", (int)facts->mig_gi);
-	if (!may_use_part(root, facts->minor_number, part))
+	snprintf(part, sizeof(part), "gi%d", (int)d->mig_gi);
+	if (!may_use_part(root, d->minor_number, part))
 		return false;
-	snprintf(part, sizeof(part), "gi%d/ci%d", (int)facts->mig_gi,
-		 (int)facts->mig_ci);
-	return may_use_part(root, facts->minor_number, part);
-}
-
-/* Returns 1 for a row that a driver would know, 0 for another, or the table's
- * error. */
-static int read_row(const struct gm_map *map, uint32_t row,
-		    struct gm_row_image *ret_facts)
-{
-	struct gm_moving_image moving;
-	int ret = gm_rows_facts(map, row, ret_facts);
-
-	if (ret == 0 && ret_facts->kind != GPUMAP_DEVICE_CUDA)
-		return 0;
-	if (ret == 0)
-		ret = gm_rows_moving(map, row, &moving);
-	if (ret != 0)
-		return ret == -ENODEV ? 0 : ret;
-	return moving.state != GPUMAP_DEVICE_LOST;
-}
-
-static void put_device(const char *root, bool has_nodes,
-		       const struct gm_row_image *facts,
-		       struct gm_visible_device *ret_device)
-{
-	bool is_part = facts->mig_gi >= 0;
-
-	*ret_device = (struct gm_visible_device){
-		.row = facts->row,
-		.mig_gi = facts->mig_gi,
-		.mig_ci = facts->mig_ci,
-		.fastest = facts->ordinal_fastest,
-		.pci_domain = facts->pci_domain,
-		.pci_bus = facts->pci_bus,
-	};
-	memcpy(ret_device->uuid, facts->uuid, sizeof(ret_device->uuid));
-	if (!is_part && (facts->flags & GPUMAP_DEVICE_MIG) != 0)
-		ret_device->flags |= GM_VISIBLE_SPLIT;
-	if (has_nodes && !may_open(root, facts))
-		ret_device->flags |= GM_VISIBLE_CLOSED;
+	snprintf(part, sizeof(part), "gi%d/ci%d", (int)d->mig_gi,
+		 (int)d->mig_ci);
+	return may_use_part(root, d->minor_number, part);
 }
 
 int gm_container_rows(const struct gpumap *map, const char *root,
@@ -146,19 +106,24 @@ int gm_container_rows(const struct gpumap *map, const char *root,
 	};
 	/* Under WSL cards have no nodes of their own: one stands for all. */
 	bool has_nodes = !permits(root, F_OK, "/dev/dxg");
-	uint32_t n = gm_rows_used(&map->map);
+	uint32_t n = gpumap_device_count(map);
 
 	for (uint32_t row = 0; row < n; row++) {
-		struct gm_row_image facts;
-		int ret = read_row(&map->map, row, &facts);
+		struct gpumap_device d = { .size = sizeof(d) };
+		int ret = gpumap_device_read(map, row, &d);
 
-		if (ret < 0)
+		if (ret != 0 && ret != -ENODEV)
 			return ret;
-		if (ret == 0)
+		/* Others are none that a driver would know. */
+		if (ret != 0 || d.kind != GPUMAP_DEVICE_CUDA ||
+		    d.state == GPUMAP_DEVICE_LOST)
 			continue;
-		put_device(root, has_nodes, &facts, &devices[node.n_devices++]);
-		if (facts.cuda_version > node.cuda_version)
-			node.cuda_version = facts.cuda_version;
+		devices[node.n_devices] = gm_visible_of(&d);
+		if (has_nodes && !may_open(root, &d))
+			devices[node.n_devices].flags |= GM_VISIBLE_CLOSED;
+		node.n_devices++;
+		if (d.cuda_version > node.cuda_version)
+			node.cuda_version = d.cuda_version;
 	}
 	gm_visible_pair(devices, node.n_devices);
 	return gm_visible_resolve(&node, visible_devices, ret_list);

@@ -373,6 +373,24 @@ static void give(const struct resolver *r, struct gm_visible_list *list)
 	}
 }
 
+struct gm_visible_device gm_visible_of(const struct gpumap_device *device)
+{
+	bool is_split =
+		device->mig_gi < 0 && (device->flags & GPUMAP_DEVICE_MIG) != 0;
+	struct gm_visible_device visible = {
+		.row = device->row,
+		.flags = is_split ? GM_VISIBLE_SPLIT : 0,
+		.mig_gi = device->mig_gi,
+		.mig_ci = device->mig_ci,
+		.fastest = device->ordinal_fastest,
+		.pci_domain = device->pci_domain,
+		.pci_bus = device->pci_bus,
+	};
+
+	memcpy(visible.uuid, device->uuid, sizeof(visible.uuid));
+	return visible;
+}
+
 void gm_visible_pair(struct gm_visible_device *devices, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {

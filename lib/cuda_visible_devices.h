@@ -97,6 +97,10 @@ struct gm_visible_list {
 GM_PRIVATE void gm_visible_name(const char prefix[4], const uint8_t uuid[16],
 				char ret_name[GM_VISIBLE_NAME]);
 
+/* A device by its facts. */
+GM_PRIVATE struct gm_visible_device
+gm_visible_of(const struct gpumap_device *device);
+
 /* Give each instance its card's UUID and speed, found by the PCI address that
  * both have.  A card that is not there gets a made-up UUID from its address,
  * which no real card has. */

@@ -21,7 +21,9 @@ _Static_assert(GPUMAP_SHARE_UIDS_MAX == GM_SHARE_UIDS_MAX, "limits");
 _Static_assert(GPUMAP_SHARE_ABOUT_MAX == GM_SHARE_ABOUT_MAX, "limits");
 _Static_assert(GPUMAP_SHARE_FIELDS_MAX == GM_SHARE_FIELDS_MAX, "limits");
 _Static_assert(sizeof(((struct gpumap_fingerprint *)0)->hash) ==
-		       GM_SHARE_HASH_BYTES,
+			       GM_SHARE_HASH_BYTES &&
+		       sizeof(((struct gpumap_share_info *)0)->fingerprint) ==
+			       GM_SHARE_HASH_BYTES,
 	       "copied");
 
 /* The first and the longest nap between two requests for a claim. */
@@ -39,16 +41,9 @@ struct part {
 
 struct gm_share {
 	struct gm_share *next;
-	uint64_t id;
-	void *about; /* mapped; NULL: nothing */
-	uint64_t about_bytes;
-	uint32_t uid;
-	uint32_t flags; /* GPUMAP_SHARE_*, as the share was made */
-	bool read_only; /* as this session opened it */
-	uint8_t hash[GM_SHARE_HASH_BYTES];
-	uint32_t n;
-	char name[GPUMAP_NAME_MAX + 1];
-	struct part parts[];
+	struct gpumap_share_info info; /* @about is mapped */
+	bool read_only;                /* as this session opened it */
+	struct part parts[];           /* info.n_buffers */
 };
 
 static struct gm_share *find(const struct gpumap_session *session,
@@ -56,7 +51,7 @@ static struct gm_share *find(const struct gpumap_session *session,
 {
 	struct gm_share *s = session->shares;
 
-	while (s != NULL && s->id != share)
+	while (s != NULL && s->info.share != share)
 		s = s->next;
 	return s;
 }
@@ -70,8 +65,8 @@ static int refuse_share(const struct gpumap_session *session)
 
 static void drop(struct gm_share *share)
 {
-	if (share->about != NULL)
-		munmap(share->about, share->about_bytes);
+	if (share->info.about != NULL)
+		munmap((void *)share->info.about, share->info.about_bytes);
 	free(share);
 }
 
@@ -126,31 +121,33 @@ static int make(const struct gpumap_session *s, const struct answer *answer,
 	uint32_t n = answer->reply.n_buffers;
 	struct gm_share *share =
 		calloc(1, sizeof(*share) + n * sizeof(share->parts[0]));
+	struct gpumap_share_info *info;
 
 	if (share == NULL)
 		return gm_refuse_memory(s->map, n * sizeof(share->parts[0]));
-	share->id = answer->reply.id;
-	share->uid = answer->reply.uid;
-	share->flags = answer->reply.flags;
-	share->about_bytes = answer->reply.about_bytes;
-	memcpy(share->hash, answer->reply.hash, sizeof(share->hash));
-	share->n = n;
-	memcpy(share->name, name, strlen(name) + 1);
+	info = &share->info;
+	info->share = answer->reply.id;
+	info->uid = answer->reply.uid;
+	info->flags = answer->reply.flags;
+	info->n_buffers = n;
+	info->about_bytes = answer->reply.about_bytes;
+	memcpy(info->fingerprint, answer->reply.hash,
+	       sizeof(info->fingerprint));
+	memcpy(info->name, name, strlen(name) + 1);
 	for (uint32_t i = 0; i < n; i++) {
 		share->parts[i].id = answer->buffers[i].id;
 		share->parts[i].bytes = answer->buffers[i].bytes;
 		share->parts[i].row = answer->buffers[i].row;
+		info->bytes += answer->buffers[i].bytes;
 	}
-	if (share->about_bytes != 0) {
-		void *about = mmap(NULL, share->about_bytes, PROT_READ,
+	if (info->about_bytes != 0) {
+		info->about = mmap(NULL, info->about_bytes, PROT_READ,
 				   MAP_SHARED, fd, 0);
-
-		if (about == MAP_FAILED) {
+		if (info->about == MAP_FAILED) {
 			free(share);
 			return gm_refuse_memory(s->map,
 						answer->reply.about_bytes);
 		}
-		share->about = about;
 	}
 	*ret_share = share;
 	return 0;
@@ -385,12 +382,14 @@ int gpumap_share_publish(struct gpumap_session *session,
 		close(fd);
 	if (ret != 0)
 		return ret;
-	for (uint32_t i = 0; i < share->n && i < r.n_buffers; i++) {
-		gm_buffer_find(session, r.buffers[i])->share = share->id;
+	for (uint32_t i = 0; i < share->info.n_buffers && i < r.n_buffers;
+	     i++) {
+		gm_buffer_find(session, r.buffers[i])->share =
+			share->info.share;
 		share->parts[i].handle = r.buffers[i];
 	}
 	share->read_only = (r.flags & GPUMAP_SHARE_READ_ONLY) != 0;
-	*ret_share = share->id;
+	*ret_share = share->info.share;
 	return 0;
 }
 
@@ -489,14 +488,13 @@ int gpumap_share_open(struct gpumap_session *session, const char *name,
 	if (ret != 0)
 		return ret;
 	share->read_only = (flags & GPUMAP_SHARE_READ_ONLY) != 0;
-	*ret_share = share->id;
+	*ret_share = share->info.share;
 	return 0;
 }
 
 int gpumap_share_info(struct gpumap_session *session, uint64_t share,
 		      struct gpumap_share_info *ret_info)
 {
-	struct gpumap_share_info info = { 0 };
 	const struct gm_share *s;
 	int ret = gm_session_begin(session);
 
@@ -509,17 +507,7 @@ int gpumap_share_info(struct gpumap_session *session, uint64_t share,
 	s = find(session, share);
 	if (s == NULL)
 		return refuse_share(session);
-	info.share = s->id;
-	memcpy(info.name, s->name, sizeof(info.name));
-	info.uid = s->uid;
-	info.flags = s->flags;
-	info.n_buffers = s->n;
-	info.about = s->about;
-	info.about_bytes = s->about_bytes;
-	memcpy(info.fingerprint, s->hash, sizeof(info.fingerprint));
-	for (uint32_t i = 0; i < s->n; i++)
-		info.bytes += s->parts[i].bytes;
-	gm_size_put(ret_info, &info, sizeof(info));
+	gm_size_put(ret_info, &s->info, sizeof(s->info));
 	return 0;
 }
 
@@ -535,7 +523,7 @@ static int find_part(const struct gpumap_session *session, uint64_t share,
 	s = find(session, share);
 	if (s == NULL)
 		return refuse_share(session);
-	if (index >= s->n)
+	if (index >= s->info.n_buffers)
 		return -ERANGE;
 	*ret_share = s;
 	return 0;

@@ -116,25 +116,14 @@ static void list_devices(const struct gm_engine_job *job,
 					      .order = GM_VISIBLE_PCI_BUS_ID };
 	for (uint32_t row = 0; row < job->n_devices; row++) {
 		const struct gpumap_device *d = &job->devices[row];
-		struct gm_visible_device *to =
-			&ret_devices[ret_node->n_devices];
 
 		if (d->kind != GPUMAP_DEVICE_CUDA ||
 		    d->state == GPUMAP_DEVICE_LOST)
 			continue;
-		*to = (struct gm_visible_device){
-			.row = row,
-			.flags = is_split(d) ? GM_VISIBLE_SPLIT : 0,
-			.mig_gi = d->mig_gi,
-			.mig_ci = d->mig_ci,
-			.fastest = d->ordinal_fastest,
-			.pci_domain = d->pci_domain,
-			.pci_bus = d->pci_bus,
-		};
-		memcpy(to->uuid, d->uuid, sizeof(to->uuid));
+		ret_devices[ret_node->n_devices] = gm_visible_of(d);
+		ret_devices[ret_node->n_devices++].row = row;
 		if (d->cuda_version > ret_node->cuda_version)
 			ret_node->cuda_version = d->cuda_version;
-		ret_node->n_devices++;
 	}
 	gm_visible_pair(ret_devices, ret_node->n_devices);
 }

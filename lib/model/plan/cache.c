@@ -99,6 +99,27 @@ static int like_mistralrs(const struct gm_cache_request *q,
 	return over ? gm_error_large_cache(err) : r;
 }
 
+struct gm_cache_request gm_cache_of(const struct gpumap_plan_request *ask)
+{
+	return (struct gm_cache_request){
+		.caches = ask->caches,
+		.n_caches = ask->n_layers > 0 ? ask->n_caches : 0,
+		.engine = ask->engine,
+		.conv_taps = ask->conv_taps,
+		.state_bytes = ask->state_bytes,
+		.max_seq_len =
+			ask->max_seq_len ? ask->max_seq_len : GM_PLAN_SEQ_LEN,
+		.max_batch_size = ask->max_batch_size ? ask->max_batch_size
+						      : GM_PLAN_BATCH_SIZE,
+		.paged = { .budget = ask->paged,
+			   .amount = ask->paged_amount,
+			   .share = ask->paged_share,
+			   .block_size = ask->paged_block ? ask->paged_block
+							  : GM_KV_BLOCK,
+			   .cache_bytes = ask->paged_element_bytes },
+	};
+}
+
 int gm_cache_sums(const struct gm_cache_request *q,
 		  const struct gm_kv_room *room, uint64_t *ret_sums,
 		  struct gm_plan_error *ret_err)

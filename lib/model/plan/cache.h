@@ -27,6 +27,9 @@
 #include "lib/model/plan/error.h"
 #include "lib/model/plan/kv.h"
 
+#define GM_PLAN_SEQ_LEN    4096u /* unless given */
+#define GM_PLAN_BATCH_SIZE 1u
+
 struct gm_cache_request {
 	const struct gpumap_layer_cache *caches; /* of all layers */
 	uint32_t n_caches;                       /* 0: they keep nothing */
@@ -43,6 +46,9 @@ struct gm_cache_request {
 	uint64_t max_batch_size;
 	struct gm_kv_paged paged;
 };
+
+/* The cache of a plan, but for its layers, ranks, type and card. */
+struct gm_cache_request gm_cache_of(const struct gpumap_plan_request *ask);
 
 /*
  * gm_cache_sums - sum up the bytes that a rank keeps

@@ -17,36 +17,6 @@
 
 _Static_assert(STAGES <= GM_SPLIT_ROWS, "layers are split over all stages");
 
-static uint64_t sequence(const struct gm_cluster_plan_request *q)
-{
-	return q->ask.max_seq_len > 0 ? q->ask.max_seq_len : GM_PLAN_SEQ_LEN;
-}
-
-static uint64_t batch(const struct gm_cluster_plan_request *q)
-{
-	return q->ask.max_batch_size > 0 ? q->ask.max_batch_size
-					 : GM_PLAN_BATCH_SIZE;
-}
-
-static int measure_cache(const struct gm_cluster_plan_request *q, uint32_t tp,
-			 struct gm_cluster_fit *fit, struct gm_plan_error *err)
-{
-	const struct gm_cache_request cache = {
-		.caches = q->ask.caches,
-		.n_caches = q->ask.n_caches,
-		.n_layers = fit->n_layers,
-		.n_ranks = tp,
-		.dtype_bytes = gm_ops_dtype_bytes(q->ask.compute_dtype),
-		.engine = q->ask.engine,
-		.conv_taps = q->ask.conv_taps,
-		.state_bytes = q->ask.state_bytes,
-		.max_seq_len = sequence(q),
-		.max_batch_size = batch(q),
-	};
-
-	return gm_cache_sums(&cache, NULL, fit->kv_sums, err);
-}
-
 /* Equal layers need no more than fill_up(). */
 static int make_room(struct gm_cluster_fit *fit, struct gm_plan_error *err)
 {
@@ -70,16 +40,20 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 	struct gm_cluster_fit fit = { .n_layers = ask->n_layers,
 				      .other_bytes = ask->other_bytes,
 				      .tied_bytes = ask->tied_bytes };
-	uint64_t chunk = gm_min(sequence(q), GM_KV_CHUNK), sum;
+	struct gm_cache_request cache = gm_cache_of(ask);
+	uint64_t chunk = gm_min(cache.max_seq_len, GM_KV_CHUNK), sum;
 	bool over = false;
 	int ret;
 
+	cache.n_layers = fit.n_layers;
+	cache.n_ranks = tp;
+	cache.dtype_bytes = gm_ops_dtype_bytes(ask->compute_dtype);
 	fit.sums = calloc((size_t)ask->n_layers + 1, sizeof(*fit.sums));
 	fit.kv_sums = calloc((size_t)ask->n_layers + 1, sizeof(*fit.kv_sums));
 	if (fit.sums == NULL || fit.kv_sums == NULL)
 		ret = gm_error_no_memory(err);
 	else
-		ret = measure_cache(q, tp, &fit, err);
+		ret = gm_cache_sums(&cache, NULL, fit.kv_sums, err);
 	if (ret != 0) {
 		gm_cluster_fit_free(&fit);
 		return ret;
@@ -87,10 +61,9 @@ int gm_cluster_fit_measure(const struct gm_cluster_plan_request *q, uint32_t tp,
 	for (uint32_t i = 0; i < ask->n_layers; i++)
 		fit.sums[i + 1] = gm_checked_add(
 			&over, fit.sums[i], gm_part(ask->layer_bytes[i], tp));
-	fit.act_bytes =
-		GM_CHECKED_PRODUCT(&over, batch(q), gm_part(ask->n_heads, tp),
-				   chunk * chunk,
-				   gm_ops_dtype_bytes(q->ask.compute_dtype));
+	fit.act_bytes = GM_CHECKED_PRODUCT(&over, cache.max_batch_size,
+					   gm_part(ask->n_heads, tp),
+					   chunk * chunk, cache.dtype_bytes);
 	sum = gm_checked_add(&over, fit.kv_sums[ask->n_layers],
 			     fit.sums[ask->n_layers]);
 	sum = gm_checked_add(&over, sum, fit.act_bytes);

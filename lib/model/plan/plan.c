@@ -620,31 +620,6 @@ static uint64_t largest_card(const struct gm_plan_request *q)
 	return most;
 }
 
-static struct gm_cache_request cache_of(const struct gm_plan_request *q)
-{
-	const struct gpumap_plan_request *ask = &q->ask;
-
-	return (struct gm_cache_request){
-		.caches = ask->caches,
-		.n_caches = ask->n_layers > 0 ? ask->n_caches : 0,
-		.like = q->like,
-		.engine = ask->engine,
-		.conv_taps = ask->conv_taps,
-		.state_bytes = ask->state_bytes,
-		.card_bytes = largest_card(q),
-		.max_seq_len =
-			ask->max_seq_len ? ask->max_seq_len : GM_PLAN_SEQ_LEN,
-		.max_batch_size = ask->max_batch_size ? ask->max_batch_size
-						      : GM_PLAN_BATCH_SIZE,
-		.paged = { .budget = ask->paged,
-			   .amount = ask->paged_amount,
-			   .share = ask->paged_share,
-			   .block_size = ask->paged_block ? ask->paged_block
-							  : GM_KV_BLOCK,
-			   .cache_bytes = ask->paged_element_bytes },
-	};
-}
-
 int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 		struct gm_plan_error *ret_err)
 {
@@ -653,12 +628,14 @@ int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 		.ask = &q->ask,
 		.base_row = q->ask.flags & GPUMAP_PLAN_BASE ? q->ask.base_row
 							    : GM_ROW_FIRST,
-		.cache = cache_of(q),
+		.cache = gm_cache_of(&q->ask),
 		.only_asks = !ret_plan,
 		.err = ret_err,
 	};
 	int r = check(q, ret_err);
 
+	d.cache.like = q->like;
+	d.cache.card_bytes = largest_card(q);
 	if (r == 0)
 		r = gm_plan_place(&d);
 	if (r == 0)

@@ -47,9 +47,6 @@
 #include "lib/model/plan/isq.h"
 #include "lib/model/plan/place.h"
 
-#define GM_PLAN_SEQ_LEN    4096u /* unless given */
-#define GM_PLAN_BATCH_SIZE 1u
-
 struct gm_plan_request {
 	/* The request as clients make it.  Its rows are @devices, each of which
 	 * may be a rank if it names any.  Name, owner and times are not read;

@@ -57,8 +57,10 @@ static void move(uint32_t row, uint32_t state)
 static void put_card(const struct card *card, uint32_t cuda_version)
 {
 	uint64_t words[sizeof(struct gm_row_image) / 8] = { 0 };
+	gm_a64 *facts = &file.segment.map.rows[card->row].facts;
 	struct gm_row_image image = {
 		.object = { .kind = GM_KIND_ROW,
+			    .version = gm_seq_version(gm_get(facts)) + 1,
 			    .bytes = (sizeof(image) + GM_UNIT - 1) / GM_UNIT *
 				     GM_UNIT,
 			    .image_bytes = sizeof(image) },
@@ -76,8 +78,7 @@ static void put_card(const struct card *card, uint32_t cuda_version)
 
 	memcpy(image.object.name, "card", sizeof("card"));
 	memcpy(words, &image, sizeof(image));
-	segment_publish(&file.segment, &file.segment.map.rows[card->row].facts,
-			words, sizeof(image));
+	segment_publish(&file.segment, facts, words, sizeof(image));
 	move(card->row, GPUMAP_DEVICE_READY);
 	if (gm_get(&file.segment.map.header->rows_used) <= card->row)
 		gm_put_release(&file.segment.map.header->rows_used,

@@ -101,14 +101,6 @@ static int map_by_agent(struct gpumap *map, char why[GM_WHY])
 	return ret;
 }
 
-/* There is no map of that name here, as in a container, and an agent that does
- * not let this user have its own. */
-static bool is_withheld(int named, int asked, const char *says)
-{
-	return named == -ENOENT && says[0] != '\0' &&
-	       (asked == -EACCES || asked == -EPERM);
-}
-
 /* @says: the agent's part in the failure, or "". */
 static int refuse(const struct gpumap *map, int error, const char *says)
 {
@@ -158,7 +150,10 @@ static int map_segment(struct gpumap *map)
 			asked = map_by_agent(map, why);
 		if (asked == 0)
 			ret = 0;
-		else if (is_withheld(ret, asked, why))
+		/* There is no map of that name here, as in a container, and an
+		 * agent that does not let this user have its own. */
+		else if (ret == -ENOENT && why[0] != '\0' &&
+			 (asked == -EACCES || asked == -EPERM))
 			ret = -EACCES;
 		if (ret != 0)
 			return refuse(map, ret, why);

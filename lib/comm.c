@@ -383,12 +383,6 @@ static uint32_t gets(const struct gpumap_comm *comm,
 	}
 }
 
-static bool takes_part(const struct gpumap_collective *what, uint32_t rank)
-{
-	return what->op != GPUMAP_OP_SEND || rank == what->root ||
-	       rank == what->peer;
-}
-
 static bool is_dtype(uint32_t dtype)
 {
 	return dtype == GPUMAP_DTYPE_U8 || dtype == GPUMAP_DTYPE_F16 ||
@@ -629,7 +623,8 @@ static int submit(struct gpumap_comm *comm,
 	if (whole == NULL)
 		return gm_refuse_plain(comm->session->map, -EAGAIN);
 	for (uint32_t r = 0; r < comm->n; r++) {
-		if (!takes_part(what, r))
+		if (what->op == GPUMAP_OP_SEND && r != what->root &&
+		    r != what->peer)
 			continue;
 		rows[n] = comm->rows[r];
 		parts[n++] = part_of(comm, what, r, whole);

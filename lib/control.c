@@ -149,17 +149,6 @@ static int retired(char why[GM_WHY])
 	return -ESTALE;
 }
 
-/* Does the agent write this map, and not one that has taken its place? */
-static int check_segment(struct gpumap *map, const struct gm_hello_reply *reply,
-			 char why[GM_WHY])
-{
-	if (map->map.header == NULL || reply->segment_ino == 0 ||
-	    (reply->segment_dev == map->dev && reply->segment_ino == map->ino))
-		return 0;
-	gm_put(&map->replaced, 1);
-	return retired(why);
-}
-
 static int hello(struct gpumap *map, struct gm_link *link, char why[GM_WHY])
 {
 	struct gm_hello hello = { .layout_major = GM_LAYOUT_MAJOR,
@@ -179,8 +168,13 @@ static int hello(struct gpumap *map, struct gm_link *link, char why[GM_WHY])
 			reply.layout_major, GM_LAYOUT_MAJOR);
 		ret = -EPROTO;
 	}
-	if (ret == 0)
-		ret = check_segment(map, &reply, call.why);
+	/* Does the agent write this map, and not one that has taken its
+	 * place? */
+	if (ret == 0 && map->map.header != NULL && reply.segment_ino != 0 &&
+	    (reply.segment_dev != map->dev || reply.segment_ino != map->ino)) {
+		gm_put(&map->replaced, 1);
+		ret = retired(call.why);
+	}
 	if (ret != 0)
 		memcpy(why, call.why, GM_WHY);
 	return ret;

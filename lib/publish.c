@@ -95,29 +95,23 @@ int gpumap_wait_drop(struct gpumap *map, const char *name)
 
 /* Take room before the request, so that a pin that was granted is never
  * lost, however many threads make one. */
-static int take_room(struct gpumap *map)
-{
-	if (map->n_pins + map->asked_pins == map->room_pins) {
-		size_t room = map->room_pins != 0 ? 2 * map->room_pins : 8;
-		uint64_t *pins = realloc(map->pins, room * sizeof(*pins));
-
-		if (pins == NULL)
-			return -ENOMEM;
-		map->pins = pins;
-		map->room_pins = room;
-	}
-	map->asked_pins++;
-	return 0;
-}
-
 static int reserve_pin(struct gpumap *map)
 {
-	int ret;
+	uint64_t *pins = NULL;
+	size_t room;
 
 	pthread_mutex_lock(&map->lock);
-	ret = take_room(map);
+	room = map->room_pins;
+	if (map->n_pins + map->asked_pins == room) {
+		room = room != 0 ? 2 * room : 8;
+		pins = realloc(map->pins, room * sizeof(*pins));
+		map->pins = pins != NULL ? pins : map->pins;
+		map->room_pins = pins != NULL ? room : map->room_pins;
+	}
+	room = map->room_pins - map->n_pins - map->asked_pins;
+	map->asked_pins += room > 0;
 	pthread_mutex_unlock(&map->lock);
-	return ret;
+	return room > 0 ? 0 : -ENOMEM;
 }
 
 /* @claim: the pin that was granted, or NULL. */

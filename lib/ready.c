@@ -46,13 +46,6 @@ static bool any_row_starts(const struct gpumap *map, uint32_t *ret_row)
 	return false;
 }
 
-/* The agent has gone, or is about to go: its successor answers. */
-static bool is_gone(int error)
-{
-	return error == -ECONNREFUSED || error == -ECONNRESET ||
-	       error == -ESHUTDOWN;
-}
-
 /* Returns 0 when the agent and its rows serve; -ETIME when they do not yet; or
  * an error.  The reason is stored. */
 static int look(struct gpumap *map)
@@ -82,7 +75,11 @@ int gpumap_wait_ready(struct gpumap *map, uint64_t deadline_ns)
 		int ret = look(map);
 		uint64_t now = gm_now_ns(), nap = GM_NAP_NS;
 
-		if ((ret != -ETIME && !is_gone(ret)) || now >= deadline_ns)
+		/* An agent that has gone, or is about to go, may have a
+		 * successor, which answers. */
+		if ((ret != -ETIME && ret != -ECONNREFUSED &&
+		     ret != -ECONNRESET && ret != -ESHUTDOWN) ||
+		    now >= deadline_ns)
 			return ret;
 		if (deadline_ns - now < nap)
 			nap = deadline_ns - now;

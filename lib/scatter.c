@@ -252,15 +252,6 @@ static int validate(const struct gpumap_session *s,
 	return 0;
 }
 
-/* Is there room in the arena for a result of each tile? */
-static bool fits(const struct gpumap_session *s, const struct gpumap_job *job,
-		 const struct gpumap_scatter_opts *opts, uint32_t n_tiles)
-{
-	return (gm_ops_has(job->op) & GM_OPS_ONE) == 0 ||
-	       job->dst_buffer != 0 || opts->dst_buffers != NULL ||
-	       !reaches(s, job->dst, n_tiles, gm_job_dst_bytes(job));
-}
-
 /* The job of one tile.  Memory that all rows share is split like the elements;
  * a row that has memory of its own uses its beginning. */
 static struct gpumap_job part_of(const struct gpumap_job *job,
@@ -321,12 +312,6 @@ static int check_buffers(struct gpumap_session *s, const struct gpumap_job *job,
 	return ret;
 }
 
-static bool names_buffers(const struct gpumap_job *job, const struct plan *plan)
-{
-	return gm_job_buffers(job) != 0 || plan->dst_buffers != NULL ||
-	       plan->src_buffers != NULL;
-}
-
 /* Open every row's queue pair and check the credit on each, before the first
  * tile is submitted. */
 static int reserve(struct gpumap_session *s, const struct gpumap_job *job,
@@ -342,7 +327,10 @@ static int reserve(struct gpumap_session *s, const struct gpumap_job *job,
 	for (uint32_t i = 0; i < plan->n; i++)
 		if (!gm_pair_begin(s, plan->pairs[i], gm_jobs_slots(job, 1)))
 			return gm_refuse_plain(s->map, -EAGAIN);
-	return names_buffers(job, plan) ? check_buffers(s, job, plan) : 0;
+	return gm_job_buffers(job) != 0 || plan->dst_buffers != NULL ||
+			       plan->src_buffers != NULL
+		       ? check_buffers(s, job, plan)
+		       : 0;
 }
 
 static void push_tile(struct gpumap_session *s, struct plan *plan, uint32_t i,
@@ -352,23 +340,6 @@ static void push_tile(struct gpumap_session *s, struct plan *plan, uint32_t i,
 	plan->tiles[i].status = -ETIME;
 	gm_pair_push(s, plan->pairs[i], part, 1, GM_TICKET_TILE, true);
 	plan->tiles[i].value = plan->pairs[i]->submitted;
-}
-
-/* The caller stops waiting: tiles still in flight end with @error. */
-static void abandon(struct gpumap_session *s, struct plan *plan, int error)
-{
-	for (uint32_t i = 0; i < plan->n; i++)
-		if (gm_tiles_abandon(plan->pairs[i]))
-			plan->tiles[i].status = error;
-	s->tiles_left = 0;
-}
-
-static int verdict(const struct plan *plan)
-{
-	for (uint32_t i = 0; i < plan->n; i++)
-		if (plan->tiles[i].status != 0)
-			return plan->tiles[i].status;
-	return (int)plan->n;
 }
 
 /* ---- falling back -------------------------------------------------------- */
@@ -506,13 +477,17 @@ static int run(struct gpumap_session *s, const struct gpumap_job *job,
 		push_tile(s, plan, i, &part);
 	}
 	ret = gm_tiles_wait(s, plan->deadline_ns);
-	if (ret != 0)
-		abandon(s, plan, ret);
-	else if (plan->falls_back)
+	/* The caller waits no longer: tiles in flight end with the error. */
+	for (uint32_t i = 0; ret != 0 && i < plan->n; i++)
+		if (gm_tiles_abandon(plan->pairs[i]))
+			plan->tiles[i].status = ret;
+	s->tiles_left = 0;
+	if (ret == 0 && plan->falls_back)
 		ret = fall_back(s, job, plan);
 	s->tiles = NULL;
-	if (ret == 0)
-		ret = verdict(plan);
+	for (uint32_t i = 0; ret == 0 && i < plan->n; i++)
+		ret = plan->tiles[i].status;
+	ret = ret == 0 ? (int)plan->n : ret;
 	if (ret > 0 && plan->combined != NULL)
 		gm_scatter_combine(job->op,
 				   gm_ops_result(job->op, job->dtype, job->to),
@@ -544,7 +519,10 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 		ret = gm_refuse(session->map, -ENOBUFS,
 				"%u tiles do not fit in an array of %u", plan.n,
 				n);
-	if (ret == 0 && !fits(session, job, &ours, plan.n))
+	/* The arena has to have room for a result of each tile. */
+	if (ret == 0 && (gm_ops_has(job->op) & GM_OPS_ONE) != 0 &&
+	    job->dst_buffer == 0 && ours.dst_buffers == NULL &&
+	    reaches(session, job->dst, plan.n, gm_job_dst_bytes(job)))
 		ret = refuse_beyond(session, "dst", plan.n);
 	plan.dst_buffers = ours.dst_buffers;
 	plan.src_buffers = ours.src_buffers;

@@ -377,18 +377,11 @@ static bool spin(struct gpumap_session *s, uint64_t deadline_ns)
 	}
 }
 
-static void sleep_on(const gm_a32 *word, uint32_t seen, uint64_t ns)
-{
-	struct timespec timeout = { .tv_nsec = (long)ns };
-
-	/* Woken, timed out, raced, interrupted: the caller polls again. */
-	syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
-}
-
 int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
 		    bool first)
 {
 	struct gm_client *client = session->client;
+	struct timespec timeout = { .tv_sec = 0 };
 	uint64_t now, nap = GM_NAP_NS;
 	uint32_t seen;
 
@@ -408,7 +401,11 @@ int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
 	gm_ring_park(&client->parked, &session->parked);
 	if (!any_ready_parked(session)) {
 		session->parks++;
-		sleep_on(&client->wake, seen, nap);
+		timeout.tv_nsec = (long)nap;
+		/* Woken, timed out, raced, interrupted: the caller polls
+		 * again. */
+		syscall(SYS_futex, &client->wake, FUTEX_WAIT, seen, &timeout,
+			NULL, 0);
 	}
 	gm_ring_unpark(&client->parked, &session->parked);
 	return 0;
@@ -510,21 +507,11 @@ bool gm_tiles_abandon(struct gm_queue_pair *pair)
 
 /* ---- a descriptor to sleep on ------------------------------------------- */
 
-/* Drain the bytes of earlier wakeups.  The workers and the agent hold the other
- * end. */
-static void drain(const struct gpumap_session *s)
-{
-	char bytes[64];
-	ssize_t got;
-
-	do
-		got = recv(s->wake_fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-	while (got > 0 || (got < 0 && errno == EINTR));
-}
-
 int gpumap_session_arm(struct gpumap_session *session)
 {
 	struct gpumap_session *s = session;
+	char bytes[64];
+	ssize_t got;
 	bool ready;
 
 	if (!gm_guard_mine(&s->mine))
@@ -535,7 +522,11 @@ int gpumap_session_arm(struct gpumap_session *session)
 				 "GPUMAP_SESSION_POLLABLE");
 	gm_session_tell_cpu(s);
 	disarm(s);
-	drain(s);
+	/* Drain the bytes of earlier wakeups.  The workers and the agent hold
+	 * the other end. */
+	do
+		got = recv(s->wake_fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	while (got > 0 || (got < 0 && errno == EINTR));
 	gm_session_look(s);
 	if (s->done_first != NULL)
 		return 1;

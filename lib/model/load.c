@@ -251,25 +251,19 @@ static int open_file(struct gpumap_model *m, uint32_t file)
 	return ret;
 }
 
-/* Bytes of the next piece.  Its end is a multiple of the alignment in the file,
- * so that reads take whole blocks. */
-static uint64_t piece_of(const struct gm_model_run *run, uint64_t done)
-{
-	uint64_t left = run->bytes - done;
-	uint64_t most =
-		GM_MODEL_PIECE - (run->from + done) % GM_MODEL_PIECE_ALIGN;
-
-	return left < most ? left : most;
-}
-
 /* Submit the next piece.  Returns as begin_alloc(). */
 static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 		      struct gm_model_op *op)
 {
 	const struct gm_model_run *run = &m->runs[lane->run];
-	uint64_t bytes = piece_of(run, lane->done);
+	uint64_t bytes = run->bytes - lane->done, most;
 	struct gpumap_job job;
 	int ret;
+
+	/* A piece ends at a multiple of the alignment in its file, so that
+	 * reads take whole blocks. */
+	most = GM_MODEL_PIECE - (run->from + lane->done) % GM_MODEL_PIECE_ALIGN;
+	bytes = bytes < most ? bytes : most;
 
 	if (open_file(m, run->file) != 0)
 		return 0;
@@ -311,16 +305,6 @@ static bool is_stuck(const struct gpumap_model *m,
 	return lane->n_busy == 0 && gm_part_row_is_idle(m->session, lane->row);
 }
 
-/* Export before reading: a model that may not be shared is not read. */
-static bool is_exported(struct gpumap_model *m)
-{
-	int ret = m->name.text[0] != '\0' ? gm_model_export(m) : 0;
-
-	if (ret != 0)
-		fail_saying(m, ret, m->name.text);
-	return ret == 0;
-}
-
 int gm_model_turn_alloc(struct gpumap_model *model)
 {
 	struct gpumap_model *m = model;
@@ -337,7 +321,15 @@ int gm_model_turn_alloc(struct gpumap_model *model)
 		all = all && lane->n_busy == 0 &&
 		      lane->next_buffer == lane->end_buffer;
 	}
-	if (all && m->state == GPUMAP_MODEL_ALLOCATING && is_exported(m)) {
+	if (all && m->state == GPUMAP_MODEL_ALLOCATING) {
+		/* Export before reading: a model that may not be shared is not
+		 * read. */
+		int error = m->name.text[0] != '\0' ? gm_model_export(m) : 0;
+
+		if (error != 0) {
+			fail_saying(m, error, m->name.text);
+			return ret;
+		}
 		m->state = GPUMAP_MODEL_LOADING;
 		m->begun_ns = gm_now_ns();
 	}
@@ -449,14 +441,6 @@ static int give_back(struct gpumap_model *model)
 	return gm_part_state(s) != 0 ? 0 : ret;
 }
 
-static bool is_stuck_ending(const struct gpumap_model *m)
-{
-	for (uint32_t i = 0; i < m->n_lanes; i++)
-		if (!gm_part_row_is_idle(m->session, m->lanes[i].row))
-			return false;
-	return true;
-}
-
 int gm_model_turn_end(struct gpumap_model *model)
 {
 	struct gpumap_model *m = model;
@@ -465,8 +449,12 @@ int gm_model_turn_end(struct gpumap_model *model)
 	for (uint32_t i = 0; i < m->n_lanes; i++)
 		if (m->lanes[i].n_busy != 0 && gm_part_state(m->session) == 0)
 			return 0;
-	if (give_back(m) != 0)
-		return is_stuck_ending(m) ? -EAGAIN : 0;
-	m->state = GPUMAP_MODEL_FAILED;
-	return 0;
+	if (give_back(m) == 0) {
+		m->state = GPUMAP_MODEL_FAILED;
+		return 0;
+	}
+	for (uint32_t i = 0; i < m->n_lanes; i++)
+		if (!gm_part_row_is_idle(m->session, m->lanes[i].row))
+			return 0;
+	return -EAGAIN;
 }

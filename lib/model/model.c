@@ -138,7 +138,7 @@ static int begin(struct gpumap_model *m, const struct gpumap_model_opts *opts)
 		ret = gm_model_begin(m);
 	if (ret == 0 && m->name.text[0] != '\0') {
 		m->state = GPUMAP_MODEL_WAITING;
-		gm_model_ask(m);
+		gm_model_turn_wait(m);
 		ret = m->status;
 	}
 	return ret;

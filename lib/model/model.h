@@ -232,18 +232,17 @@ void gm_model_unname(struct gpumap_model *model);
 
 /* ---- load.c, state.c ----------------------------------------------------- */
 
-/* Go on in a state.  Returns 0, or -EAGAIN: nothing of the model is in flight,
- * and its next job has no room until the caller takes completions. */
+/* Go on in a state.  A model that is WAITING is opened if another session has
+ * shared it, or loaded if the agent now grants this one the claim.  Returns 0,
+ * or -EAGAIN: nothing of the model is in flight, and its next job has no room
+ * until the caller takes completions. */
+int gm_model_turn_wait(struct gpumap_model *model);
 int gm_model_turn_alloc(struct gpumap_model *model);
 int gm_model_turn_load(struct gpumap_model *model);
 int gm_model_turn_end(struct gpumap_model *model);
 
 /* Do as much as is possible now, likewise, in whatever state. */
 int gm_model_turn(struct gpumap_model *model);
-
-/* For a model that is WAITING: open it if another session has shared it, or
- * load it if the agent now grants this session the claim. */
-void gm_model_ask(struct gpumap_model *model);
 
 /* The session's models; NULL: no memory. */
 struct gm_models *gm_models_of(struct gpumap_session *session);

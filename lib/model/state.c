@@ -57,14 +57,14 @@ static int ask(struct gpumap_model *m)
 	return ret;
 }
 
-void gm_model_ask(struct gpumap_model *model)
+int gm_model_turn_wait(struct gpumap_model *model)
 {
 	uint64_t now = gm_now_ns();
 	char why[GM_WHY];
 	int ret;
 
 	if (now - model->name.asked_ns < GM_MODEL_ASK_NS)
-		return;
+		return 0;
 	model->name.asked_ns = now;
 	memcpy(why, gpumap_refusal(model->map), sizeof(why));
 	ret = ask(model);
@@ -74,18 +74,13 @@ void gm_model_ask(struct gpumap_model *model)
 	if (ret != 0)
 		gm_model_fail(model, ret);
 	gm_map_refuse(model->map, why);
+	return 0;
 }
 
 /* ---- states -------------------------------------------------------------- */
 
-static int turn_wait(struct gpumap_model *m)
-{
-	gm_model_ask(m);
-	return 0;
-}
-
 static int (*const turns[])(struct gpumap_model *model) = {
-	[GPUMAP_MODEL_WAITING] = turn_wait,
+	[GPUMAP_MODEL_WAITING] = gm_model_turn_wait,
 	[GPUMAP_MODEL_ALLOCATING] = gm_model_turn_alloc,
 	[GPUMAP_MODEL_LOADING] = gm_model_turn_load,
 	[GPUMAP_MODEL_ENDING] = gm_model_turn_end,

@@ -557,24 +557,6 @@ static bool has_keys(const struct shapes *s)
 	return s->rows[KEYS] > 0 || s->rows[LATENT] > 0 || s->rows[FUSED] > 0;
 }
 
-/* DeepSeek V4 keeps the last tokens, and one of so many of all. */
-static void compress(const struct shapes *s, struct gpumap_layer_cache *c)
-{
-	uint64_t ratio = s->rows[RATIO];
-
-	c->conv_elements += s->rows[LATENT] * c->window;
-	c->token_elements = (c->token_elements + ratio - 1) / ratio;
-	c->window = 0;
-}
-
-/* Each pass of a loop over the layer keeps its own. */
-static void repeat(struct gpumap_layer_cache *c, uint32_t n_passes)
-{
-	c->token_elements *= n_passes;
-	c->conv_elements *= n_passes;
-	c->state_elements *= n_passes;
-}
-
 static bool keeps(const struct gpumap_layer_cache *c)
 {
 	return c->n_heads > 0 &&
@@ -627,11 +609,19 @@ static void find_layer(const struct gm_weights_config *config, uint32_t layer,
 		c.n_heads = (uint32_t)s->rows[HEADS];
 	if (kind == GM_LAYER_WINDOW)
 		c.window = config->window;
-	if (s->rows[RATIO] > 0 && c.window > 0)
-		compress(s, &c);
+	/* DeepSeek V4 keeps the last tokens, and one of so many of all. */
+	if (s->rows[RATIO] > 0 && c.window > 0) {
+		c.conv_elements += s->rows[LATENT] * c.window;
+		c.token_elements = (c.token_elements + s->rows[RATIO] - 1) /
+				   s->rows[RATIO];
+		c.window = 0;
+	}
 	take_cross(config, s, &c);
 	if (layer >= config->loop_first && layer < config->loop_end) {
-		repeat(&c, config->n_passes);
+		/* Each pass of a loop over the layer keeps its own. */
+		c.token_elements *= config->n_passes;
+		c.conv_elements *= config->n_passes;
+		c.state_elements *= config->n_passes;
 		is_known &= config->n_passes > 0;
 	}
 	if (!is_known)

@@ -474,25 +474,19 @@ static void set_windows(struct gm_weights_config *config,
 			i % every != 0 ? GM_LAYER_WINDOW : GM_LAYER_UNKNOWN;
 }
 
-static bool states_window(const struct value *values)
-{
-	size_t key = WINDOW;
-
-	while (key < PATTERN && values[key].kind == ABSENT)
-		key++;
-	return key < PATTERN;
-}
-
 static void read_windows(struct search *s, struct gm_weights_config *config)
 {
 	const struct value *values = s->part->values;
 	const struct window *known = find_window(s->part->type);
 	uint32_t every, interval;
+	size_t stated = WINDOW;
 
+	while (stated < PATTERN && values[stated].kind == ABSENT)
+		stated++;
 	config->window = first_number(s, WINDOW, PATTERN);
 	memcpy(config->kinds, s->part->kinds, sizeof(config->kinds));
 	every = first_number(s, PATTERN, STATE);
-	if (known != NULL && !states_window(values))
+	if (known != NULL && stated == PATTERN)
 		config->window = known->tokens;
 	interval = number(s, INTERVAL, 1, NUMBER_MAX);
 	if (s->part->n_kinds == 0 && interval > 0)
@@ -529,26 +523,21 @@ static void read_recurrence(struct search *s, struct gm_weights_config *config)
 	config->n_cross = number(s, SOURCE_TOKENS, 0, NUMBER_MAX);
 }
 
-static bool has_heads(const struct part *part)
-{
-	for (size_t key = HEADS; key < KV_HEADS; key++)
-		if (part->values[key].kind == WHOLE)
-			return true;
-	return false;
-}
-
 static int find_facts(const struct part *part, struct gm_reason *why,
 		      struct gm_weights_config *config)
 {
 	struct search s = { .part = part, .why = why };
 	uint32_t before = config->n_layers;
+	bool has_heads = false;
 
+	for (size_t key = HEADS; key < KV_HEADS; key++)
+		has_heads |= part->values[key].kind == WHOLE;
 	for (size_t key = LAYERS; key < WIDTH && config->n_layers == 0; key++)
 		config->n_layers = number(&s, key, 1, GM_WEIGHTS_LAYERS);
 	if (config->n_layers == 0 && part->n_kinds < GM_WEIGHTS_KINDS)
 		config->n_layers = part->n_kinds;
 	/* The number may be in one part, and the heads in another. */
-	if (config->n_layers != before || has_heads(part)) {
+	if (config->n_layers != before || has_heads) {
 		config->n_extra = number(&s, EXTRA, 0, GM_WEIGHTS_LAYERS);
 		read_attention(&s, config);
 		/* Without these a layer is charged for more. */
@@ -579,13 +568,6 @@ static void read_vision(const struct part *part,
 		config->n_cross = (uint32_t)((side * side + 1) * tiles->number);
 }
 
-/* Engines that else have states of the model's type have these in float32. */
-static bool has_wide_states(const char *type)
-{
-	return strcmp(type, "kimi_linear") == 0 ||
-	       strcmp(type, "nemotron_h") == 0;
-}
-
 static int read_json(const struct gm_weights_meta *meta, struct gm_reason *why,
 		     struct gm_weights_config *config)
 {
@@ -601,7 +583,11 @@ static int read_json(const struct gm_weights_meta *meta, struct gm_reason *why,
 	for (size_t i = 0; i < ATTENTION; i++)
 		if (ret == 0 && (config->n_layers == 0 || config->n_heads == 0))
 			ret = find_facts(&parts[i], why, config);
-	if (config->state_bytes == 0 && has_wide_states(config->type))
+	/* Engines that else have states of the model's type have these in
+	 * float32. */
+	if (config->state_bytes == 0 &&
+	    (strcmp(config->type, "kimi_linear") == 0 ||
+	     strcmp(config->type, "nemotron_h") == 0))
 		config->state_bytes = 4;
 	if (ret == 0)
 		read_vision(&parts[VISION], config);

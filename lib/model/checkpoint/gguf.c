@@ -244,17 +244,6 @@ static void measure(struct reader *rd, struct gm_weight *w, uint32_t type)
 			   "its shape comes to 2^64 bytes or more");
 }
 
-/* The last dimension varies fastest, as in other formats: here it is first. */
-static void turn_shape(uint64_t *dims, uint32_t n)
-{
-	for (uint32_t i = 0; i < n / 2; i++) {
-		uint64_t dim = dims[i];
-
-		dims[i] = dims[n - 1 - i];
-		dims[n - 1 - i] = dim;
-	}
-}
-
 /* Read a tensor, and move its name to @names. */
 static char *read_tensor(struct reader *rd, char *names)
 {
@@ -281,8 +270,15 @@ static char *read_tensor(struct reader *rd, char *names)
 	w.begin = number(rd, 8);
 	if (rd->ret == 0)
 		measure(rd, &w, type);
-	if (rd->ret == 0 && n_dims > 1)
-		turn_shape(ws->dims + w.shape, n_dims);
+	/* The last dimension varies fastest, as in other formats: here it is
+	 * first. */
+	for (uint32_t i = 0; i < w.n_dims / 2 && rd->ret == 0; i++) {
+		uint64_t *a = &ws->dims[w.shape + i];
+		uint64_t *b = &ws->dims[w.shape + w.n_dims - 1 - i], dim = *a;
+
+		*a = *b;
+		*b = dim;
+	}
 	if (rd->ret == 0)
 		rd->ret = gm_weights_add(ws, &w);
 	return names + name.n + 1;

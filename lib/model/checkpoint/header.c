@@ -194,15 +194,6 @@ static int check_cover(struct gm_weights *ws, uint32_t file, size_t first,
 	return 0;
 }
 
-/* Skip the metadata, which must be an object or null, and there once. */
-static int skip_metadata(struct gm_scan *scan, bool *has)
-{
-	bool is_other = *has || !gm_json_scan_is(scan, "{n");
-
-	*has = true;
-	return is_other || !gm_json_scan_skip(scan) ? -EINVAL : 0;
-}
-
 static int read_tensors(struct gm_weights *ws, uint32_t file,
 			struct gm_scan *scan)
 {
@@ -215,7 +206,12 @@ static int read_tensors(struct gm_weights *ws, uint32_t file,
 		size_t n = strlen(name) + 1;
 
 		if (strcmp(name, "__metadata__") == 0) {
-			ret = skip_metadata(scan, &has_metadata);
+			/* An object or null, and there once. */
+			ret = has_metadata || !gm_json_scan_is(scan, "{n") ||
+					      !gm_json_scan_skip(scan)
+				      ? -EINVAL
+				      : 0;
+			has_metadata = true;
 		} else {
 			ret = read_tensor(ws, scan, &w);
 			/* Only names are kept of what has been read. */

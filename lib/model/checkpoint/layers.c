@@ -154,15 +154,6 @@ static bool goes_on(const struct gm_weights *weights,
 	return true;
 }
 
-static int rank(const struct gm_weights *weights,
-		const struct gm_layers_sought *sought, const struct member *v,
-		const struct stack *stack)
-{
-	if (stack->n_layers == sought->n_layers)
-		return 2;
-	return goes_on(weights, sought, v, stack);
-}
-
 /* Do the metadata say so?  A map may know no bytes. */
 static bool has_extra(struct gm_weights *weights,
 		      const struct gm_layers_sought *sought,
@@ -188,7 +179,9 @@ static int choose(struct gm_weights *weights,
 		int its;
 
 		stack = measure(v, n, stack.end);
-		its = rank(weights, sought, v, &stack);
+		its = stack.n_layers == sought->n_layers
+			      ? 2
+			      : goes_on(weights, sought, v, &stack);
 		if (its < best_rank ||
 		    (its == best_rank && stack.bytes <= best.bytes))
 			continue;

@@ -123,14 +123,6 @@ static void list_shares(const struct gm_engine_job *job,
 	}
 }
 
-static const char *device_name(int32_t card, char ret_name[16])
-{
-	if (card < 0)
-		return "CPU";
-	snprintf(ret_name, 16, "CUDA%d", card);
-	return ret_name;
-}
-
 /* "^blk\.(5|6)\.=CPU,^blk\.(9)\.=CUDA1": one for each device. */
 static void list_moved(const struct gm_engine_job *job,
 		       const struct split *split, char ret_text[TEXT_MAX])
@@ -139,8 +131,10 @@ static void list_moved(const struct gm_engine_job *job,
 
 	for (int32_t card = -1; card < (int32_t)job->n_cards; card++) {
 		bool is_first = true;
-		char name[16];
+		char name[16] = "CPU";
 
+		if (card >= 0)
+			snprintf(name, sizeof(name), "CUDA%d", card);
 		for (uint32_t i = 0; i < split->n_moved; i++) {
 			if (gm_engine_card(job, split->moved[i]) != card)
 				continue;
@@ -153,8 +147,7 @@ static void list_moved(const struct gm_engine_job *job,
 		}
 		if (!is_first)
 			n += (size_t)snprintf(ret_text + n, TEXT_MAX - n,
-					      ")\\.=%s",
-					      device_name(card, name));
+					      ")\\.=%s", name);
 	}
 }
 

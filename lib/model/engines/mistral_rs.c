@@ -90,18 +90,9 @@ static bool is_plain(const struct gm_engine_job *job)
 	return true;
 }
 
-/* Ordinal 0 holds what belongs to no layer.  Does it hold no layer, and one
- * other card or none all those that are not the host's? */
-static bool needs_empty_entry(const struct gm_engine_job *job)
-{
-	for (uint32_t i = 0; i < job->n_layers; i++)
-		if (gm_engine_card(job, i) == 0)
-			return false;
-	return job->n_cards <= 2;
-}
-
 static void set_layers(struct gm_engine_job *job)
 {
+	bool has_first = false;
 	char *text;
 
 	if (!is_plain(job)) {
@@ -115,7 +106,12 @@ static void set_layers(struct gm_engine_job *job)
 			      "--topology names.");
 		return;
 	}
-	text = print(job, needs_empty_entry(job) ? "0:0" : "", print_entry);
+	/* Ordinal 0 holds what belongs to no layer.  Does it hold no layer, and
+	 * one other card or none all those that are not the host's? */
+	for (uint32_t i = 0; i < job->n_layers; i++)
+		has_first |= gm_engine_card(job, i) == 0;
+	text = print(job, !has_first && job->n_cards <= 2 ? "0:0" : "",
+		     print_entry);
 	if (text != NULL)
 		gm_engine_option(job, "-n", "%s", text);
 	free(text);

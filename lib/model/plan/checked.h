@@ -58,6 +58,14 @@ static inline uint64_t gm_minus(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
+/* Convert as Rust's "as" does: towards zero, within bounds, NaN to 0. */
+static inline uint64_t gm_whole(double x)
+{
+	if (!(x > 0))
+		return 0;
+	return x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
+}
+
 /* One rank's part of @n, rounded up; no ranks are one. */
 static inline uint64_t gm_part(uint64_t n, uint64_t n_ranks)
 {

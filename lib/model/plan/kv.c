@@ -39,17 +39,9 @@ static uint64_t elems_per_token(bool *over, const struct gm_kv_shape *shape)
 				  gm_max(shape->k_dim, shape->v_dim));
 }
 
-/* Convert as Rust's "as" does: towards zero, within bounds, NaN to 0. */
-static uint64_t whole(double x)
-{
-	if (!(x > 0))
-		return 0;
-	return x >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)x;
-}
-
 uint64_t gm_kv_share(uint64_t capacity, float share)
 {
-	return whole((double)capacity * (double)share);
+	return gm_whole((double)capacity * (double)share);
 }
 
 static uint64_t budget_mib(bool *over, const struct gm_kv_shape *shape,

@@ -129,15 +129,6 @@ static int read_weights(const char *text, uint32_t n_ranks, double *ret_weights,
 	return check_entries(WEIGHTS, n, n_ranks, err);
 }
 
-/* A share of layers as a whole number, as Rust converts it: 0 where it is none
- * or less, and 2^64 - 1 where it is more. */
-static uint64_t whole_share(double share)
-{
-	if (!(share >= 1))
-		return 0;
-	return share >= 0x1p64 ? UINT64_MAX : (uint64_t)share;
-}
-
 static int split_by_weight(uint64_t n_layers, uint32_t n_ranks,
 			   const double *weights, uint64_t *counts,
 			   struct gm_plan_error *err)
@@ -150,7 +141,7 @@ static int split_by_weight(uint64_t n_layers, uint32_t n_ranks,
 	for (uint32_t i = 0; i < n_ranks; i++)
 		total += weights[i];
 	for (uint32_t i = 0; i < n_ranks; i++) {
-		counts[i] = whole_share(weights[i] / total * (double)n_layers);
+		counts[i] = gm_whole(weights[i] / total * (double)n_layers);
 		sum = gm_checked_add(&over, sum, counts[i]);
 	}
 	if (over || sum > n_layers) {

@@ -610,16 +610,6 @@ static int check(const struct gm_plan_request *q, struct gm_plan_error *err)
 	return 0;
 }
 
-static uint64_t largest_card(const struct gm_plan_request *q)
-{
-	uint64_t most = 0;
-
-	for (uint32_t i = 0; i < q->n_devices; i++)
-		if (!q->devices[i].is_host)
-			most = gm_max(most, q->devices[i].total);
-	return most;
-}
-
 int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 		struct gm_plan_error *ret_err)
 {
@@ -635,7 +625,10 @@ int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
 	int r = check(q, ret_err);
 
 	d.cache.like = q->like;
-	d.cache.card_bytes = largest_card(q);
+	for (uint32_t i = 0; i < q->n_devices; i++)
+		if (!q->devices[i].is_host)
+			d.cache.card_bytes =
+				gm_max(d.cache.card_bytes, q->devices[i].total);
 	if (r == 0)
 		r = gm_plan_place(&d);
 	if (r == 0)

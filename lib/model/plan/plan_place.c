@@ -85,14 +85,6 @@ static int place_by_spec(struct gm_plan_draft *d)
 	return r;
 }
 
-static int place_on_base(struct gm_plan_draft *d)
-{
-	struct gm_place_request p = ask(d);
-	int r = choose_base(d, &p);
-
-	return r ? r : take(d, &p);
-}
-
 /* ---- topology ------------------------------------------------------------ */
 
 static bool quantises(const struct gm_topology *t)
@@ -212,6 +204,9 @@ static int place_for_nccl(struct gm_plan_draft *d)
 
 int gm_plan_place(struct gm_plan_draft *d)
 {
+	struct gm_place_request p = ask(d);
+	int r;
+
 	if (d->ask->n_layers == 0 && d->ask->setting != GPUMAP_SETTING_MANUAL)
 		return gm_error_no_layers(d->err);
 	switch (d->ask->setting) {
@@ -223,7 +218,8 @@ int gm_plan_place(struct gm_plan_draft *d)
 	case GPUMAP_SETTING_TOPOLOGY:
 		return place_by_topology(d);
 	case GPUMAP_SETTING_DUMMY:
-		return place_on_base(d);
+		r = choose_base(d, &p);
+		return r ? r : take(d, &p);
 	case GPUMAP_SETTING_NCCL:
 		return place_for_nccl(d);
 	case GPUMAP_SETTING_PIPELINE:

@@ -26,14 +26,6 @@ static int bad_number(struct gm_plan_error *err, struct gm_chars p)
 			    "Failed to parse %.*s as integer.", shown(p), p.at);
 }
 
-static bool is_duplicate(const struct gm_spec *spec, uint64_t row)
-{
-	for (size_t i = 0; i < spec->n_entries; i++)
-		if (spec->entries[i].row == row)
-			return true;
-	return false;
-}
-
 /* Adds one entry; @spec has room for it. */
 static int parse_entry(struct gm_chars item, struct gm_spec *spec,
 		       struct gm_plan_error *err)
@@ -53,11 +45,13 @@ static int parse_entry(struct gm_chars item, struct gm_spec *spec,
 		return bad_number(err, row);
 	if (gm_number_parse(layers.at, layers.n, &entry.layers))
 		return bad_number(err, layers);
-	if (is_duplicate(spec, entry.row))
-		return gm_error_set(err, -EINVAL,
-				    "give each row one entry with the sum of "
-				    "its layers",
-				    "Duplicate ordinal %" PRIu64, entry.row);
+	for (size_t i = 0; i < spec->n_entries; i++)
+		if (spec->entries[i].row == entry.row)
+			return gm_error_set(err, -EINVAL,
+					    "give each row one entry with the "
+					    "sum of its layers",
+					    "Duplicate ordinal %" PRIu64,
+					    entry.row);
 	spec->entries[spec->n_entries++] = entry;
 	return 0;
 }

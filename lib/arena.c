@@ -126,17 +126,12 @@ static struct gm_extent *find(const struct gm_arena *arena, uint64_t at)
 	return e;
 }
 
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* Bytes from offset @at to the next offset whose address in memory is a
  * multiple of @align. */
 static uint64_t skip_to(const struct gm_arena *arena, uint64_t at,
 			uint64_t align)
 {
-	return round_up(arena->start + at, align) - (arena->start + at);
+	return gm_round_up(arena->start + at, align) - (arena->start + at);
 }
 
 /* The first free extent that holds @bytes at a multiple of @align.  Every
@@ -231,7 +226,7 @@ int gm_arena_take(struct gm_arena *arena, uint64_t bytes, uint64_t *ret_at)
 
 	if (bytes == 0 || bytes > arena->bytes)
 		return -ENOMEM;
-	bytes = round_up(bytes, GM_ARENA_ALIGN);
+	bytes = gm_round_up(bytes, GM_ARENA_ALIGN);
 	e = first_fit(arena, arena->root, bytes, align);
 	if (e == NULL && align == GM_ARENA_LARGE) {
 		align = GM_PAGE;

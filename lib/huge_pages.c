@@ -30,11 +30,6 @@
 #define BLOCK GM_ARENA_LARGE
 #define CHUNK (UINT64_C(64) << 10)
 
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* Reserve address space of whole pages with a block's room to align it; give
  * back what is not needed. */
 static char *reserve(uint64_t bytes)
@@ -45,7 +40,7 @@ static char *reserve(uint64_t bytes)
 
 	if (all == MAP_FAILED)
 		return NULL;
-	before = round_up((uintptr_t)all, BLOCK) - (uintptr_t)all;
+	before = gm_round_up((uintptr_t)all, BLOCK) - (uintptr_t)all;
 	if (before > 0)
 		munmap(all, before);
 	munmap(all + before + bytes, BLOCK - before);
@@ -54,7 +49,7 @@ static char *reserve(uint64_t bytes)
 
 void *gm_huge_map(int fd, uint64_t bytes)
 {
-	uint64_t whole = round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+	uint64_t whole = gm_round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
 	char *at = bytes < BLOCK ? NULL : reserve(whole);
 	void *memory =
 		mmap(at, bytes, PROT_READ | PROT_WRITE,
@@ -68,7 +63,7 @@ void *gm_huge_map(int fd, uint64_t bytes)
 
 static uint64_t chunks_of(const struct gm_huge *huge)
 {
-	return round_up(huge->range_bytes, CHUNK) / CHUNK;
+	return gm_round_up(huge->range_bytes, CHUNK) / CHUNK;
 }
 
 int gm_huge_init(struct gm_huge *huge, char *arena, uint32_t n_rows,
@@ -120,7 +115,7 @@ static void fill_blocks(struct gm_huge *huge, uint64_t at, uint64_t bytes)
 {
 	uint64_t end = (at + bytes) / BLOCK;
 
-	for (uint64_t i = round_up(at, BLOCK) / BLOCK; i < end; i++) {
+	for (uint64_t i = gm_round_up(at, BLOCK) / BLOCK; i < end; i++) {
 		int error;
 
 		if (huge->refused)
@@ -157,7 +152,7 @@ int gm_huge_fill(struct gm_huge *huge, uint64_t at, uint64_t bytes)
 	uint64_t range_at = row * huge->range_bytes;
 	uint64_t first = row * chunks_of(huge);
 	uint64_t i = (at - range_at) / CHUNK;
-	uint64_t end = round_up(at - range_at + bytes, CHUNK) / CHUNK;
+	uint64_t end = gm_round_up(at - range_at + bytes, CHUNK) / CHUNK;
 	int ret = 0;
 
 	if (bytes >= BLOCK)

@@ -26,27 +26,6 @@ struct wanted {
 	size_t n_charges;
 };
 
-static void put_image(struct gpumap_layers *layers,
-		      const struct gm_layers_image *image)
-{
-	memcpy(layers->name, image->object.name, sizeof(layers->name));
-	layers->version = image->object.version;
-	layers->published_ns = image->object.published;
-	layers->owner_uid = image->object.owner_uid;
-	layers->setting = image->setting;
-	layers->n_layers = image->n_layers;
-	layers->n_rows = image->n_rows;
-	layers->base_row = image->base;
-	layers->dtype = image->dtype;
-	layers->layer_bytes = image->weight_bytes;
-	layers->other_bytes = image->other_bytes;
-	layers->flags = image->object.flags;
-	layers->strategy = image->strategy;
-	layers->compute_dtype = image->compute_dtype;
-	layers->max_batch_size = image->max_batch_size;
-	layers->max_seq_len = image->max_seq_len;
-}
-
 static int put_spec(struct gpumap_layers *layers,
 		    const struct gm_object *object,
 		    const struct gm_layers_image *image)
@@ -109,7 +88,22 @@ static int read_once(const struct gpumap *map, const char *name,
 
 	if (ret != 0)
 		return ret;
-	put_image(layers, &image);
+	memcpy(layers->name, image.object.name, sizeof(layers->name));
+	layers->version = image.object.version;
+	layers->published_ns = image.object.published;
+	layers->owner_uid = image.object.owner_uid;
+	layers->setting = image.setting;
+	layers->n_layers = image.n_layers;
+	layers->n_rows = image.n_rows;
+	layers->base_row = image.base;
+	layers->dtype = image.dtype;
+	layers->layer_bytes = image.weight_bytes;
+	layers->other_bytes = image.other_bytes;
+	layers->flags = image.object.flags;
+	layers->strategy = image.strategy;
+	layers->compute_dtype = image.compute_dtype;
+	layers->max_batch_size = image.max_batch_size;
+	layers->max_seq_len = image.max_seq_len;
 	ret = put_spec(layers, &object, &image);
 	small = ((to->rows != NULL || to->bytes != NULL) &&
 		 to->n < image.n_layers) ||

@@ -271,24 +271,18 @@ static void take_views(struct opened *o, const uint64_t *check, uint64_t expect)
 					.n_rows = GM_ROWS };
 }
 
-static int look_once(struct gpumap *map, struct opened *o)
-{
-	struct gm_object object;
-	int ret = gm_object_find(&map->map, GM_KIND_MASK, o->name, &object);
-
-	if (ret == 0)
-		ret = fill_views(map, &object, o);
-	if (ret == 0)
-		take_views(o, (const uint64_t *)object.slot, object.word);
-	return ret;
-}
-
 static int look(struct gpumap *map, struct opened *o)
 {
+	struct gm_object object;
 	int ret = -EAGAIN;
 
-	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
-		ret = look_once(map, o);
+	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++) {
+		ret = gm_object_find(&map->map, GM_KIND_MASK, o->name, &object);
+		if (ret == 0)
+			ret = fill_views(map, &object, o);
+	}
+	if (ret == 0)
+		take_views(o, (const uint64_t *)object.slot, object.word);
 	return ret;
 }
 
@@ -385,29 +379,6 @@ void gpumap_mask_close(struct gpumap *map, struct gpumap_mask *mask)
 
 /* ---- facts --------------------------------------------------------------- */
 
-static void put_info(struct gpumap_mask_info *info,
-		     const struct gm_mask_image *image)
-{
-	memcpy(info->name, image->object.name, sizeof(info->name));
-	info->version = image->object.version;
-	info->published_ns = image->object.published;
-	info->owner_uid = image->object.owner_uid;
-	info->kind = image->kind;
-	info->form = image->form;
-	info->dtype = image->dtype;
-	info->rank = image->rank;
-	info->n_rows = image->n_replicas;
-	memcpy(info->shape, image->shape, sizeof(info->shape));
-	memcpy(info->strides, image->strides, sizeof(info->strides));
-	info->bytes = image->bytes;
-	info->hash = image->hash;
-	info->tgt_len = image->tgt_len;
-	info->past_kv_len = image->past_kv_len;
-	info->sliding_window = image->sliding_window;
-	info->chunk_size = image->chunk_size;
-	memcpy(info->map, image->map, sizeof(info->map));
-}
-
 static int read_once(const struct gpumap *map, const char *name,
 		     struct gpumap_mask_info *info, uint32_t *rows, size_t n)
 {
@@ -418,7 +389,24 @@ static int read_once(const struct gpumap *map, const char *name,
 
 	if (ret != 0)
 		return ret;
-	put_info(info, &image);
+	memcpy(info->name, image.object.name, sizeof(info->name));
+	info->version = image.object.version;
+	info->published_ns = image.object.published;
+	info->owner_uid = image.object.owner_uid;
+	info->kind = image.kind;
+	info->form = image.form;
+	info->dtype = image.dtype;
+	info->rank = image.rank;
+	info->n_rows = image.n_replicas;
+	memcpy(info->shape, image.shape, sizeof(info->shape));
+	memcpy(info->strides, image.strides, sizeof(info->strides));
+	info->bytes = image.bytes;
+	info->hash = image.hash;
+	info->tgt_len = image.tgt_len;
+	info->past_kv_len = image.past_kv_len;
+	info->sliding_window = image.sliding_window;
+	info->chunk_size = image.chunk_size;
+	memcpy(info->map, image.map, sizeof(info->map));
 	info->n_rows = 0;
 	for (uint32_t i = 0; i < image.n_replicas && ret == 0; i++) {
 		struct gm_replica_image replica;

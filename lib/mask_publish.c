@@ -91,25 +91,14 @@ static int publish_tensor(struct gpumap *map, struct gm_call *call,
 
 /* ---- requests ------------------------------------------------------------ */
 
-static int put_result(struct gpumap_mask_result *to,
-		      const struct gm_mask_publish_reply *reply)
-{
-	struct gpumap_mask_result result = { .version = reply->version,
-					     .bytes = reply->bytes,
-					     .n_copies = reply->n_copies,
-					     .n_shared = reply->n_shared };
-
-	gm_size_put(to, &result, sizeof(result));
-	return 0;
-}
-
 int gpumap_mask_publish(struct gpumap *map,
 			const struct gpumap_mask_request *request,
 			struct gpumap_mask_result *ret_result)
 {
 	struct gpumap_mask_request ours;
 	struct gm_mask_publish body = { 0 };
-	struct gm_mask_publish_reply reply;
+	struct gm_mask_publish_reply reply = { .version = 0 };
+	struct gpumap_mask_result result;
 	struct gm_call call = { GM_REQUEST(GM_CONTROL_MASK_PUBLISH, body),
 				.n_tail = 1, GM_REPLY(reply) };
 	int ret = gm_map_begin(map);
@@ -130,8 +119,12 @@ int gpumap_mask_publish(struct gpumap *map,
 		ret = publish_tensor(map, &call, &ours);
 	else
 		ret = gm_map_call(map, &call, 0);
+	result = (struct gpumap_mask_result){ .version = reply.version,
+					      .bytes = reply.bytes,
+					      .n_copies = reply.n_copies,
+					      .n_shared = reply.n_shared };
 	if (ret == 0 && ret_result != NULL)
-		ret = put_result(ret_result, &reply);
+		gm_size_put(ret_result, &result, sizeof(result));
 	return ret;
 }
 

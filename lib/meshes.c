@@ -10,23 +10,6 @@
 
 /* ---- a mesh -------------------------------------------------------------- */
 
-static void put_image(struct gpumap_mesh *mesh,
-		      const struct gm_mesh_image *image)
-{
-	memcpy(mesh->name, image->object.name, sizeof(mesh->name));
-	mesh->version = image->object.version;
-	mesh->published_ns = image->object.published;
-	mesh->owner_uid = image->object.owner_uid;
-	mesh->topology = image->topology;
-	mesh->world = image->world;
-	mesh->expected = image->tp * image->pp * image->dp;
-	mesh->tp = image->tp;
-	mesh->pp = image->pp;
-	mesh->dp = image->dp;
-	mesh->n_groups = image->n_groups;
-	mesh->n_added = image->n_added;
-}
-
 static int read_once(const struct gpumap *map, const char *name,
 		     struct gpumap_mesh *mesh, uint32_t *ret_rows, size_t n)
 {
@@ -37,7 +20,18 @@ static int read_once(const struct gpumap *map, const char *name,
 
 	if (ret != 0)
 		return ret;
-	put_image(mesh, &image);
+	memcpy(mesh->name, image.object.name, sizeof(mesh->name));
+	mesh->version = image.object.version;
+	mesh->published_ns = image.object.published;
+	mesh->owner_uid = image.object.owner_uid;
+	mesh->topology = image.topology;
+	mesh->world = image.world;
+	mesh->expected = image.tp * image.pp * image.dp;
+	mesh->tp = image.tp;
+	mesh->pp = image.pp;
+	mesh->dp = image.dp;
+	mesh->n_groups = image.n_groups;
+	mesh->n_added = image.n_added;
 	if (ret_rows != NULL)
 		ret = gm_meshes_group(&object, &image, 0, &world);
 	if (ret == 0 && ret_rows != NULL && world.n != image.world)

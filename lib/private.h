@@ -33,6 +33,12 @@ static inline uint64_t gm_now_ns(void)
 	return (uint64_t)now.tv_sec * GM_SECOND + (uint64_t)now.tv_nsec;
 }
 
+/* The next multiple of @to. */
+static inline uint64_t gm_round_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
 /* ---- refusals and sizes -------------------------------------------------- */
 
 #define GM_WHY sizeof(((struct gm_refusal *)0)->text)

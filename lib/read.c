@@ -17,63 +17,6 @@ uint32_t gpumap_device_count(const struct gpumap *map)
 	return gm_rows_used(&map->map);
 }
 
-static void put_facts(struct gpumap_device *device,
-		      const struct gm_row_image *facts)
-{
-	device->row = facts->row;
-	device->generation = facts->generation;
-	device->kind = facts->kind;
-	device->known = facts->known;
-	device->flags = facts->flags;
-	device->numa_node = facts->numa_node;
-	memcpy(device->uuid, facts->uuid, sizeof(device->uuid));
-	memcpy(device->name, facts->object.name, sizeof(device->name));
-	memcpy(device->cpus, facts->cpus, sizeof(device->cpus));
-	device->pci_domain = facts->pci_domain;
-	device->pci_bus = facts->pci_bus;
-	device->nvml_index = facts->nvml_index;
-	device->minor_number = facts->minor_number;
-	device->ordinal_pci = facts->ordinal_pci;
-	device->ordinal_fastest = facts->ordinal_fastest;
-	device->mig_gi = facts->mig_gi;
-	device->mig_ci = facts->mig_ci;
-	memcpy(device->mig_profile, facts->mig_profile,
-	       sizeof(device->mig_profile));
-	device->cc_major = facts->cc_major;
-	device->cc_minor = facts->cc_minor;
-	device->units = facts->units;
-	device->threads_per_unit = facts->threads_per_unit;
-	device->shared_bytes = facts->shared_bytes;
-	device->l2_bytes = facts->l2_bytes;
-	device->total_bytes = facts->total_bytes;
-	device->driver_version = facts->driver_version;
-	device->cuda_version = facts->cuda_version;
-	device->recovery = facts->recovery;
-	device->last_xid = facts->last_xid;
-	device->xids = facts->xids;
-}
-
-static void put_moving(struct gpumap_device *device,
-		       const struct gm_moving_image *moving)
-{
-	device->state = moving->state;
-	device->known |= moving->known;
-	device->error = moving->error;
-	memcpy(device->reason, moving->reason, sizeof(device->reason));
-	device->since_ns = moving->since;
-	device->free_bytes = moving->free_bytes;
-	device->reserved_bytes = moving->reserved_bytes;
-	device->budget_bytes = moving->budget_bytes;
-	device->score = moving->score;
-	device->utilisation = moving->utilisation;
-	device->temperature = moving->temperature;
-	device->power = moving->power;
-	device->worker_pid = moving->worker_pid;
-	device->restarts = moving->restarts;
-	device->used_by_holders = moving->used_by_holders;
-	device->figures = moving->figures;
-}
-
 int gpumap_device_read(const struct gpumap *map, uint32_t row,
 		       struct gpumap_device *ret_device)
 {
@@ -88,8 +31,53 @@ int gpumap_device_read(const struct gpumap *map, uint32_t row,
 	ret = gm_rows_read(&map->map, row, &facts, &moving);
 	if (ret != 0)
 		return ret;
-	put_facts(&device, &facts);
-	put_moving(&device, &moving);
+	device.row = facts.row;
+	device.generation = facts.generation;
+	device.kind = facts.kind;
+	device.known = facts.known;
+	device.flags = facts.flags;
+	device.numa_node = facts.numa_node;
+	memcpy(device.uuid, facts.uuid, sizeof(device.uuid));
+	memcpy(device.name, facts.object.name, sizeof(device.name));
+	memcpy(device.cpus, facts.cpus, sizeof(device.cpus));
+	device.pci_domain = facts.pci_domain;
+	device.pci_bus = facts.pci_bus;
+	device.nvml_index = facts.nvml_index;
+	device.minor_number = facts.minor_number;
+	device.ordinal_pci = facts.ordinal_pci;
+	device.ordinal_fastest = facts.ordinal_fastest;
+	device.mig_gi = facts.mig_gi;
+	device.mig_ci = facts.mig_ci;
+	memcpy(device.mig_profile, facts.mig_profile,
+	       sizeof(device.mig_profile));
+	device.cc_major = facts.cc_major;
+	device.cc_minor = facts.cc_minor;
+	device.units = facts.units;
+	device.threads_per_unit = facts.threads_per_unit;
+	device.shared_bytes = facts.shared_bytes;
+	device.l2_bytes = facts.l2_bytes;
+	device.total_bytes = facts.total_bytes;
+	device.driver_version = facts.driver_version;
+	device.cuda_version = facts.cuda_version;
+	device.recovery = facts.recovery;
+	device.last_xid = facts.last_xid;
+	device.xids = facts.xids;
+	device.state = moving.state;
+	device.known |= moving.known;
+	device.error = moving.error;
+	memcpy(device.reason, moving.reason, sizeof(device.reason));
+	device.since_ns = moving.since;
+	device.free_bytes = moving.free_bytes;
+	device.reserved_bytes = moving.reserved_bytes;
+	device.budget_bytes = moving.budget_bytes;
+	device.score = moving.score;
+	device.utilisation = moving.utilisation;
+	device.temperature = moving.temperature;
+	device.power = moving.power;
+	device.worker_pid = moving.worker_pid;
+	device.restarts = moving.restarts;
+	device.used_by_holders = moving.used_by_holders;
+	device.figures = moving.figures;
 	device.since_ns += gm_get(&map->clock_offset);
 	gm_size_put(ret_device, &device, sizeof(device));
 	return 0;

@@ -21,13 +21,6 @@ struct gm_spread {
 	uint64_t bytes;
 };
 
-static uint64_t page_up(uint64_t n)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-	return (n + page - 1) / page * page;
-}
-
 /* The row's NUMA node; -1: it is not known. */
 static int node_of(const struct gpumap_session *s, uint32_t row)
 {
@@ -113,7 +106,8 @@ int gm_spread_alloc(struct gpumap_session *session, uint64_t bytes,
 	spread = calloc(1, sizeof(*spread));
 	if (spread == NULL)
 		return gm_refuse_memory(s->map, sizeof(*spread));
-	ret = take(s, parts[0].row, page_up(bytes), spread);
+	ret = take(s, parts[0].row,
+		   gm_round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE)), spread);
 	if (ret != 0) {
 		free(spread);
 		return ret;

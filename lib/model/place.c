@@ -84,11 +84,6 @@ static size_t list_items(const struct gpumap_model *m,
 	return n;
 }
 
-static uint64_t aligned(uint64_t at)
-{
-	return (at + GM_MODEL_ALIGN - 1) / GM_MODEL_ALIGN * GM_MODEL_ALIGN;
-}
-
 /* A lane for each row, room for a buffer and a run for each tensor. */
 static int make_room(struct gpumap_model *m, size_t n)
 {
@@ -130,13 +125,14 @@ static void put(struct gpumap_model *m, const struct item *item)
 	struct gm_model_run *run = &m->runs[next];
 
 	if (lane->end_buffer > lane->buffer &&
-	    aligned(buffer[-1].bytes) + w->bytes <= GM_MODEL_BUFFER)
+	    gm_round_up(buffer[-1].bytes, GM_MODEL_ALIGN) + w->bytes <=
+		    GM_MODEL_BUFFER)
 		buffer--;
 	else
 		lane->end_buffer = ++m->n_buffers;
 	buffer->row = item->row;
 	place->buffer = (uint32_t)(buffer - m->buffers);
-	place->at = aligned(buffer->bytes);
+	place->at = gm_round_up(buffer->bytes, GM_MODEL_ALIGN);
 	buffer->bytes = place->at + w->bytes;
 	lane->bytes += w->bytes;
 	m->files[item->file].left += w->bytes;

@@ -74,20 +74,6 @@ static int check_mesh(struct gpumap *map,
 	return 0;
 }
 
-/* A factor that the topology does not have may be left 0. */
-static void put_factors(const struct gpumap_mesh_request *request,
-			struct gm_mesh_publish *ret_body)
-{
-	uint32_t topology = request->topology;
-	bool is_mixed = topology == GPUMAP_MESH_MIXED;
-	bool has_tp = is_mixed || topology == GPUMAP_MESH_TENSOR;
-	bool has_pp = is_mixed || topology == GPUMAP_MESH_PIPELINE;
-
-	ret_body->tp = request->tp == 0 && !has_tp ? 1 : request->tp;
-	ret_body->pp = request->pp == 0 && !has_pp ? 1 : request->pp;
-	ret_body->dp = request->dp == 0 && !is_mixed ? 1 : request->dp;
-}
-
 int gpumap_mesh_publish(struct gpumap *map,
 			const struct gpumap_mesh_request *request)
 {
@@ -96,6 +82,7 @@ int gpumap_mesh_publish(struct gpumap *map,
 	struct gm_mesh_publish_reply reply;
 	struct gm_call call = { GM_REQUEST(GM_CONTROL_MESH_PUBLISH, body),
 				GM_REPLY(reply) };
+	bool is_mixed, has_tp, has_pp;
 	size_t bytes;
 	char *tail;
 	int ret = gm_map_begin(map);
@@ -113,7 +100,13 @@ int gpumap_mesh_publish(struct gpumap *map,
 		return gm_refuse_memory(map, ours.n_rows * sizeof(uint32_t));
 	body.topology = ours.topology;
 	body.n_rows = ours.n_rows;
-	put_factors(&ours, &body);
+	/* A factor that the topology does not have may be left 0. */
+	is_mixed = ours.topology == GPUMAP_MESH_MIXED;
+	has_tp = is_mixed || ours.topology == GPUMAP_MESH_TENSOR;
+	has_pp = is_mixed || ours.topology == GPUMAP_MESH_PIPELINE;
+	body.tp = ours.tp == 0 && !has_tp ? 1 : ours.tp;
+	body.pp = ours.pp == 0 && !has_pp ? 1 : ours.pp;
+	body.dp = ours.dp == 0 && !is_mixed ? 1 : ours.dp;
 	body.n_groups = ours.n_added;
 	call.tail[0] = (struct iovec){ tail, bytes };
 	call.n_tail = 1;

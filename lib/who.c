@@ -221,24 +221,16 @@ int gpumap_session_list(struct gpumap *map,
 
 /* ---- usage --------------------------------------------------------------- */
 
-static bool usage_follows(const struct gm_usage_item *item,
-			  const struct gm_usage_ask *ask)
-{
-	if (!ask->goes_on || item->session > ask->session)
-		return true;
-	if (item->session < ask->session)
-		return false;
-	if (item->session == 0 && item->uid != ask->uid)
-		return item->uid > ask->uid;
-	return item->row > ask->row;
-}
-
 static bool go_on_usage(void *ask, const void *item)
 {
 	const struct gm_usage_item *is = item;
 	struct gm_usage_ask *body = ask;
-	bool follows = usage_follows(is, body);
+	bool follows = !body->goes_on || is->session > body->session;
 
+	if (body->goes_on && is->session == body->session)
+		follows = is->session == 0 && is->uid != body->uid
+				  ? is->uid > body->uid
+				  : is->row > body->row;
 	*body = (struct gm_usage_ask){ is->session, is->uid, is->row, 1, 0 };
 	return follows;
 }

@@ -356,19 +356,6 @@ static bool is_there(struct gpumap_model *m)
 	return true;
 }
 
-/* All is loaded: share it if it has a name. */
-static void complete(struct gpumap_model *m)
-{
-	int ret = m->name.text[0] != '\0' ? gm_model_publish(m) : 0;
-
-	if (ret != 0) {
-		fail_saying(m, ret, m->name.text);
-		return;
-	}
-	m->state = GPUMAP_MODEL_LOADED;
-	m->ended_ns = gm_now_ns();
-}
-
 /* Forget the files that have no pieces left. */
 static void forget_files(struct gpumap_model *m, bool all)
 {
@@ -382,22 +369,13 @@ static void forget_files(struct gpumap_model *m, bool all)
 	}
 }
 
-static void look(struct gpumap_model *m)
-{
-	uint64_t now = gm_now_ns();
-	struct gm_model_look *last =
-		&m->looks[(m->n_looks - 1) % GM_MODEL_LOOKS];
-
-	if (m->n_looks == 0 || now - last->ns >= GM_MODEL_LOOK_NS)
-		m->looks[m->n_looks++ % GM_MODEL_LOOKS] =
-			(struct gm_model_look){ now, m->loaded };
-}
-
 int gm_model_turn_load(struct gpumap_model *model)
 {
 	struct gpumap_model *m = model;
+	const struct gm_model_look *last;
+	int ret = 0, error = 0;
 	bool all = true;
-	int ret = 0;
+	uint64_t now;
 
 	for (uint32_t i = 0; i < m->n_lanes; i++) {
 		struct gm_model_lane *lane = &m->lanes[i];
@@ -415,9 +393,23 @@ int gm_model_turn_load(struct gpumap_model *model)
 		all = all && lane->n_busy == 0 && lane->run == lane->end_run;
 	}
 	forget_files(m, false);
-	if (all && m->state == GPUMAP_MODEL_LOADING && is_there(m))
-		complete(m);
-	look(m);
+	now = gm_now_ns();
+	/* All is loaded: share it if it has a name. */
+	if (all && m->state == GPUMAP_MODEL_LOADING && is_there(m)) {
+		if (m->name.text[0] != '\0')
+			error = gm_model_publish(m);
+		now = gm_now_ns();
+		if (error != 0) {
+			fail_saying(m, error, m->name.text);
+		} else {
+			m->state = GPUMAP_MODEL_LOADED;
+			m->ended_ns = now;
+		}
+	}
+	last = &m->looks[(m->n_looks - 1) % GM_MODEL_LOOKS];
+	if (m->n_looks == 0 || now - last->ns >= GM_MODEL_LOOK_NS)
+		m->looks[m->n_looks++ % GM_MODEL_LOOKS] =
+			(struct gm_model_look){ now, m->loaded };
 	return ret;
 }
 

@@ -391,43 +391,35 @@ int gpumap_model_cancel(struct gpumap_model *model)
 	return 0;
 }
 
-static void unlink_model(struct gpumap_model *m)
-{
-	struct gpumap_model **at = &m->models->first;
-
-	while (*at != m)
-		at = &(*at)->next;
-	*at = m->next;
-	if (is_ours(m))
-		gm_models_tell(m->models);
-}
-
-/* A loaded model ends like one that is being loaded: a step at a time. */
-static void begin_end(struct gpumap_model *m)
-{
-	if (m->state == GPUMAP_MODEL_LOADED) {
-		m->state = GPUMAP_MODEL_ENDING;
-		m->status = -ECANCELED;
-		m->models->part.wants_turn = true;
-	} else {
-		gm_model_fail(m, -ECANCELED);
-	}
-}
-
 int gpumap_model_close(struct gpumap_model *model, uint64_t deadline_ns)
 {
+	struct gpumap_model **at;
+	int ret;
+
 	if (model == NULL)
 		return 0;
 	if (model->session != NULL && is_ours(model)) {
-		int ret;
-
-		begin_end(model);
+		/* A loaded model ends like one that is being loaded: a step at
+		 * a time. */
+		if (model->state == GPUMAP_MODEL_LOADED) {
+			model->state = GPUMAP_MODEL_ENDING;
+			model->status = -ECANCELED;
+			model->models->part.wants_turn = true;
+		} else {
+			gm_model_fail(model, -ECANCELED);
+		}
 		ret = gpumap_model_wait(model, deadline_ns);
 		if (!gm_model_is_over(model))
 			return ret;
 	}
-	if (model->session != NULL)
-		unlink_model(model);
+	if (model->session != NULL) {
+		at = &model->models->first;
+		while (*at != model)
+			at = &(*at)->next;
+		*at = model->next;
+		if (is_ours(model))
+			gm_models_tell(model->models);
+	}
 	drop(model);
 	return 0;
 }

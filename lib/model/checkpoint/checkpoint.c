@@ -394,20 +394,6 @@ static void drop(struct gm_weights *ws, const char *with)
 		free(ws->files[ws->n_files - 1].name);
 }
 
-/* Drop the files of a LoRA beside the model's, and what Mistral's own tools
- * read: the same tensors by other names. */
-static int drop_others(struct gm_weights *ws)
-{
-	drop(ws, "adapter_");
-	drop(ws, "consolidated");
-	if (!begins(ws->files[0].name, "adapter_"))
-		return 0;
-	return gm_reason_set(ws->why, -EINVAL,
-			     "%s%s adapts a model; give the model's "
-			     "directory",
-			     gm_reason_path(ws->folder), ws->files[0].name);
-}
-
 /* "model-00001-of-00003.safetensors" has two others beside it. */
 static int check_shards(struct gm_weights *ws)
 {
@@ -462,10 +448,18 @@ static int list_folder(struct gm_weights *ws)
 					      "where the cache has models"
 					    : "the directory of a checkpoint, "
 					      "or a GGUF file");
-	if (ret == 0)
-		ret = drop_others(ws);
-	if (ret == 0)
-		ret = check_shards(ws);
+	if (ret != 0)
+		return ret;
+	/* The files of a LoRA beside the model's, and what Mistral's own tools
+	 * read: the same tensors by other names. */
+	drop(ws, "adapter_");
+	drop(ws, "consolidated");
+	if (begins(ws->files[0].name, "adapter_"))
+		return gm_reason_set(
+			ws->why, -EINVAL,
+			"%s%s adapts a model; give the model's directory",
+			gm_reason_path(ws->folder), ws->files[0].name);
+	ret = check_shards(ws);
 	if (ret == 0)
 		qsort(ws->files, ws->n_files, sizeof(ws->files[0]), by_name);
 	return ret;

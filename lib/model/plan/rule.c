@@ -420,32 +420,26 @@ static void find_run(bool *over, const struct gm_rule_kinds *k,
 	}
 }
 
-/* Store the sums of @n layers after the first of @sums, and return the last. */
-static uint64_t *put(bool *over, const struct gm_rule_kinds *k,
-		     const struct run *run, uint32_t n, uint64_t *sums)
-{
-	uint64_t each = run->is_even ? run_bytes(over, k, run, 0, 1) : 0;
-
-	for (uint32_t i = 0; i < n; i++, sums++)
-		sums[1] = gm_checked_add(
-			over, sums[0],
-			run->is_even ? each : run_bytes(over, k, run, i, 1));
-	return sums;
-}
-
 uint64_t gm_rule_sum(bool *over, const struct gm_rule_kinds *k,
 		     uint64_t *ret_sums)
 {
 	const struct gm_cache_request *q = k->q;
-	uint64_t at[GM_RULE_KINDS] = { 0 }, all = 0;
+	uint64_t at[GM_RULE_KINDS] = { 0 }, all = 0, each;
 
 	for (uint32_t i = 0; i < q->n_caches; i++) {
 		uint32_t n = q->caches[i].n_layers;
 		struct run run;
 
 		find_run(over, k, &q->caches[i], at, &run);
-		if (ret_sums != NULL)
-			ret_sums = put(over, k, &run, n, ret_sums);
+		each = ret_sums != NULL && run.is_even
+			       ? run_bytes(over, k, &run, 0, 1)
+			       : 0;
+		for (uint32_t layer = 0; ret_sums != NULL && layer < n;
+		     layer++, ret_sums++) {
+			if (!run.is_even)
+				each = run_bytes(over, k, &run, layer, 1);
+			ret_sums[1] = gm_checked_add(over, ret_sums[0], each);
+		}
 		all = gm_checked_add(over, all, run_bytes(over, k, &run, 0, n));
 	}
 	return all;

@@ -112,9 +112,9 @@ static int32_t wanted(const struct run *run, uint32_t r, uint64_t i)
 
 /* ---- memory of the cards ------------------------------------------------ */
 
-/* Copy @bytes from @src to @dst, one of which is a buffer of that row. */
-static int copy(const struct run *run, uint32_t row, void *memory,
-		uint64_t buffer, uint64_t bytes, bool out)
+/* Copy @memory to the buffer of that row; @out: or the buffer to it. */
+static void copy(const struct run *run, uint32_t row, void *memory,
+		 uint64_t buffer, uint64_t bytes, bool out)
 {
 	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
 				  .dtype = GPUMAP_DTYPE_U8,
@@ -129,81 +129,52 @@ static int copy(const struct run *run, uint32_t row, void *memory,
 	ret = gpumap_submit(run->session, row, &job, 1);
 	if (ret == 0)
 		ret = gpumap_wait(run->session, &done, 1, GPUMAP_NO_DEADLINE);
-	if (ret == 1 && done.status == 0)
-		return GM_EXIT_OK;
-	return gm_ctl_fail(run->ctl, ret < 0 ? ret : done.status,
-			   "a copy on row %u", row);
+	if (ret != 1 || done.status != 0)
+		gm_ctl_fail(run->ctl, ret < 0 ? ret : done.status,
+			    "a copy on row %u", row);
 }
 
 /* Make a buffer with the content of @memory. */
-static int put_on_card(const struct run *run, uint32_t row, void *memory,
-		       uint64_t bytes, uint64_t *ret_buffer)
+static uint64_t put_on_card(const struct run *run, uint32_t row, void *memory,
+			    uint64_t bytes)
 {
+	uint64_t buffer;
 	int ret = gpumap_buffer_alloc(run->session, row, bytes, 0,
-				      GPUMAP_NO_DEADLINE, ret_buffer);
+				      GPUMAP_NO_DEADLINE, &buffer);
 
 	if (ret != 0)
-		return gm_ctl_fail(run->ctl, ret, "memory of row %u", row);
-	return copy(run, row, memory, *ret_buffer, bytes, false);
+		gm_ctl_fail(run->ctl, ret, "memory of row %u", row);
+	copy(run, row, memory, buffer, bytes, false);
+	return buffer;
 }
 
 /* Copy the results of all cards, from them or to them. */
-static int move_results(const struct run *run, bool out)
+static void move_results(const struct run *run, bool out)
 {
-	int ret = GM_EXIT_OK;
-
-	for (uint32_t r = 0; ret == GM_EXIT_OK && r < run->ranks; r++)
+	for (uint32_t r = 0; r < run->ranks; r++)
 		if (run->rank[r].recv_buffer != 0)
-			ret = copy(run, run->rows[r], run->rank[r].recv,
-				   run->rank[r].recv_buffer,
-				   gotten(run, r) * sizeof(int32_t), out);
-	return ret;
+			copy(run, run->rows[r], run->rank[r].recv,
+			     run->rank[r].recv_buffer,
+			     gotten(run, r) * sizeof(int32_t), out);
 }
 
-static int check(const struct run *run)
+static void check(const struct run *run)
 {
-	int ret = move_results(run, true);
-
-	if (ret != GM_EXIT_OK)
-		return ret;
 	for (uint32_t r = 0; r < run->ranks; r++) {
 		const int32_t *got = run->rank[r].recv;
-		uint64_t n = gotten(run, r);
 
-		for (uint64_t i = 0; i < n; i++) {
-			if (got[i] == wanted(run, r, i))
-				continue;
-			return gm_ctl_failed("element %llu of rank %u is "
-					     "wrong; it is row %u",
-					     (unsigned long long)i, r,
-					     run->rows[r]);
-		}
+		for (uint64_t i = 0; i < gotten(run, r); i++)
+			if (got[i] != wanted(run, r, i))
+				gm_ctl_failed("element %llu of rank %u is "
+					      "wrong; it is row %u",
+					      (unsigned long long)i, r,
+					      run->rows[r]);
 	}
-	return GM_EXIT_OK;
 }
 
 /* ---- the collective ------------------------------------------------------ */
 
-/* Set up a rank that is a card, with its memory filled. */
-static int set_up_card(struct run *run, uint32_t r, uint64_t out, uint64_t in)
-{
-	struct gpumap_device device = { .size = sizeof(device) };
-	struct gpumap_rank *rank = &run->rank[r];
-	uint32_t row = run->rows[r];
-	int ret = gpumap_device_read(run->ctl->map, row, &device);
-
-	if (ret != 0)
-		return gm_ctl_fail(run->ctl, ret, "row %u", row);
-	if ((device.flags & GPUMAP_DEVICE_CARD) == 0)
-		return GM_EXIT_OK;
-	ret = put_on_card(run, row, (void *)(uintptr_t)rank->send, out,
-			  &rank->send_buffer);
-	if (ret == GM_EXIT_OK && in != 0)
-		ret = put_on_card(run, row, rank->recv, in, &rank->recv_buffer);
-	return ret;
-}
-
-static int open_group(struct run *run)
+static void open_group(struct run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
 	struct gpumap_mesh_group group = { .size = sizeof(group) };
@@ -222,46 +193,53 @@ static int open_group(struct run *run)
 			   gm_ctl_room(gotten(run, 1) * sizeof(int32_t));
 	ret = gpumap_session_open(ctl->map, &opts, &run->session);
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "open a session");
+		gm_ctl_fail(ctl, ret, "open a session");
 	ret = gpumap_comm_open_opts(run->session, ctl->args[0], ctl->args[1],
 				    &comm_opts, &run->comm);
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "group \"%s\" of mesh \"%s\"",
-				   ctl->args[1], ctl->args[0]);
+		gm_ctl_fail(ctl, ret, "group \"%s\" of mesh \"%s\"",
+			    ctl->args[1], ctl->args[0]);
 	run->ranks = (uint32_t)gpumap_comm_rows(run->comm, run->rows,
 						GPUMAP_COMM_RANKS_MAX);
-	if (run->kind->op != GPUMAP_OP_SEND || run->ranks >= 2)
-		return GM_EXIT_OK;
-	return gm_ctl_failed(
-		"a send needs two ranks: name a group that has them");
+	if (run->kind->op == GPUMAP_OP_SEND && run->ranks < 2)
+		gm_ctl_failed("a send needs two ranks: name a group that has "
+			      "them");
 }
 
-static int make_memory(struct run *run)
+/* Make what each rank sends, and room for what it receives; of a card also
+ * there. */
+static void make_memory(struct run *run)
 {
-	for (uint32_t r = 0; r < run->ranks; r++) {
-		uint64_t out = given(run) * sizeof(int32_t);
-		uint64_t in = gotten(run, r) * sizeof(int32_t);
-		void *memory;
-		int ret =
-			gpumap_alloc(run->session, run->rows[r], out, &memory);
+	uint64_t out = given(run) * sizeof(int32_t);
 
-		run->rank[r].send = ret == 0 ? memory : NULL;
+	for (uint32_t r = 0; r < run->ranks; r++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+		struct gpumap_rank *rank = &run->rank[r];
+		uint64_t in = gotten(run, r) * sizeof(int32_t);
+		uint32_t row = run->rows[r];
+		void *memory;
+		int ret = gpumap_alloc(run->session, row, out, &memory);
+
 		for (uint64_t i = 0; ret == 0 && i < given(run); i++)
 			((int32_t *)memory)[i] = source(r, i);
 		if (ret == 0 && in != 0)
-			ret = gpumap_alloc(run->session, run->rows[r], in,
-					   &run->rank[r].recv);
+			ret = gpumap_alloc(run->session, row, in, &rank->recv);
 		if (ret != 0)
-			return gm_ctl_fail(run->ctl, ret, "memory on row %u",
-					   run->rows[r]);
-		ret = set_up_card(run, r, out, in);
-		if (ret != GM_EXIT_OK)
-			return ret;
+			gm_ctl_fail(run->ctl, ret, "memory on row %u", row);
+		rank->send = memory;
+		ret = gpumap_device_read(run->ctl->map, row, &device);
+		if (ret != 0)
+			gm_ctl_fail(run->ctl, ret, "row %u", row);
+		if ((device.flags & GPUMAP_DEVICE_CARD) == 0)
+			continue;
+		rank->send_buffer = put_on_card(run, row, memory, out);
+		if (in != 0)
+			rank->recv_buffer =
+				put_on_card(run, row, rank->recv, in);
 	}
-	return GM_EXIT_OK;
 }
 
-static int once(struct run *run)
+static void once(struct run *run)
 {
 	struct gpumap_collective what = { .size = sizeof(what),
 					  .op = run->kind->op,
@@ -278,9 +256,7 @@ static int once(struct run *run)
 		if (run->rank[r].recv != NULL)
 			memset(run->rank[r].recv, 0x55,
 			       gotten(run, r) * sizeof(int32_t));
-	ret = move_results(run, false);
-	if (ret != GM_EXIT_OK)
-		return ret;
+	move_results(run, false);
 	start = gm_clock_ns();
 	what.deadline_ns = start + LIMIT_NS;
 	ret = gpumap_comm_submit(run->comm, &what);
@@ -288,23 +264,26 @@ static int once(struct run *run)
 		ret = gpumap_wait(run->session, &done, 1, GPUMAP_NO_DEADLINE);
 	ns = gm_clock_ns() - start;
 	if (ret < 0 || done.status != 0)
-		return gm_ctl_fail(run->ctl, ret < 0 ? ret : done.status, "%s",
-				   run->kind->name);
+		gm_ctl_fail(run->ctl, ret < 0 ? ret : done.status, "%s",
+			    run->kind->name);
 	if (ns < run->best_ns)
 		run->best_ns = ns;
-	return check(run);
+	move_results(run, true);
+	check(run);
 }
 
-static int show(const struct run *run)
+static void show(const struct run *run)
 {
 	bool moves = run->kind->op != GPUMAP_OP_BARRIER;
+	bool is_of_one = run->kind->op == GPUMAP_OP_BROADCAST ||
+			 run->kind->op == GPUMAP_OP_SEND;
 	uint64_t bytes = moves ? given(run) * sizeof(int32_t) : 0;
 	double rate = (double)bytes / (double)run->best_ns;
 	bool has_nccl = gpumap_comm_flags(run->comm) & GPUMAP_COMM_NCCL;
 	char size[32];
 
-	if (run->ctl->json)
-		return gm_ctl_print(json_pack(
+	if (run->ctl->json) {
+		gm_ctl_print(json_pack(
 			"{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:b, s:b}",
 			"op", run->kind->name, "mesh", run->ctl->args[0],
 			"group", run->ctl->args[1], "rows",
@@ -313,57 +292,49 @@ static int show(const struct run *run)
 			"best_ns", (json_int_t)run->best_ns,
 			"gigabytes_per_second", rate, "right", 1, "nccl",
 			has_nccl));
+		return;
+	}
 	for (uint32_t r = 0; r < run->ranks; r++)
 		printf("  rank %2u  row %3u\n", r, run->rows[r]);
-	if GM_GIVEN (run->ctl, NCCL)
+	if (GM_GIVEN(run->ctl, NCCL))
 		puts(has_nccl ? "  by NCCL, what it does"
 			      : "  by way of the host: NCCL wants cards alone, "
 				"and nccl not to be no, see gpumapd.conf(5)");
-	gm_size_text(bytes, size);
-	if (!moves)
-		printf("%s of %u ranks: ", run->kind->name, run->ranks);
-	else if (run->kind->op == GPUMAP_OP_BROADCAST ||
-		 run->kind->op == GPUMAP_OP_SEND)
-		printf("%s of %s from rank 0, of %u ranks: every element is "
-		       "right; ",
-		       run->kind->name, size, run->ranks);
+	if (moves)
+		printf("%s of %s from %s %u ranks: every element is right; ",
+		       run->kind->name, gm_size_text(bytes, size),
+		       is_of_one ? "rank 0, of" : "each of", run->ranks);
 	else
-		printf("%s of %s from each of %u ranks: every element is "
-		       "right; ",
-		       run->kind->name, size, run->ranks);
+		printf("%s of %u ranks: ", run->kind->name, run->ranks);
 	printf("best of %llu rounds %.3f ms", (unsigned long long)run->rounds,
 	       (double)run->best_ns / 1e6);
 	if (moves)
 		printf(", %.1f GB/s", rate);
 	putchar('\n');
-	return GM_EXIT_OK;
 }
 
-int gm_ctl_collective(struct gm_ctl *ctl)
+void gm_ctl_collective(struct gm_ctl *ctl)
 {
-	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
+	const char *op = GM_TEXT(ctl, OP);
 	uint64_t bytes =
 		GM_GIVEN(ctl, BYTES) ? GM_NUMBER(ctl, BYTES) : DEFAULT_BYTES;
-	int ret = gm_ctl_find_word("--op",
-				   GM_TEXT(ctl, OP) != NULL ? GM_TEXT(ctl, OP)
-							    : "all_reduce",
-				   kinds, sizeof(kinds[0]), N_KINDS);
+	struct run run = {
+		.ctl = ctl,
+		.kind = &kinds[gm_ctl_find_word(
+			"--op", op != NULL ? op : "all_reduce", kinds,
+			sizeof(kinds[0]), N_KINDS)],
+		.n = bytes / sizeof(int32_t),
+		.rounds = GM_GIVEN(ctl, ROUNDS) ? GM_NUMBER(ctl, ROUNDS) : 3,
+		.best_ns = UINT64_MAX,
+	};
 
-	if (ret < 0)
-		return GM_EXIT_USAGE;
-	run.kind = &kinds[ret];
-	run.n = bytes / sizeof(int32_t);
-	run.rounds = GM_GIVEN(ctl, ROUNDS) ? GM_NUMBER(ctl, ROUNDS) : 3;
 	if (run.n == 0 || bytes > MOST_BYTES)
-		return gm_ctl_wrong("--bytes is from 4, an element, to 64G");
-	ret = open_group(&run);
-	if (ret == GM_EXIT_OK)
-		ret = make_memory(&run);
-	for (uint64_t i = 0; ret == GM_EXIT_OK && i < run.rounds; i++)
-		ret = once(&run);
-	if (ret == GM_EXIT_OK)
-		ret = show(&run);
+		gm_ctl_wrong("--bytes is from 4, an element, to 64G");
+	open_group(&run);
+	make_memory(&run);
+	for (uint64_t i = 0; i < run.rounds; i++)
+		once(&run);
+	show(&run);
 	gpumap_comm_close(run.comm);
 	gpumap_session_close(run.session);
-	return ret;
 }

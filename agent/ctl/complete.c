@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "agent/ctl/completion_scripts.h"
-#include "agent/ctl/export.h"
 #include "agent/ctl/usage.h"
 #include "agent/reader/list.h"
 
@@ -449,7 +448,7 @@ static void complete(struct line *line)
 	}
 }
 
-int gm_ctl_complete(struct gm_ctl *ctl)
+void gm_ctl_complete(struct gm_ctl *ctl)
 {
 	const char *word = ctl->args[ctl->n_args - 1];
 	struct line line = { .ctl = { .instance = ctl->instance,
@@ -459,16 +458,15 @@ int gm_ctl_complete(struct gm_ctl *ctl)
 	int other;
 
 	if (ctl->n_args < 2)
-		return GM_EXIT_OK;
+		return;
 	other = read_words(&line, ctl->args, ctl->n_args);
 	if (other > 0)
 		printf("command %d\n", other);
 	else
 		complete(&line);
-	return GM_EXIT_OK;
 }
 
-int gm_ctl_completion(struct gm_ctl *ctl)
+void gm_ctl_completion(struct gm_ctl *ctl)
 {
 	static const struct {
 		const char *shell;
@@ -478,12 +476,9 @@ int gm_ctl_completion(struct gm_ctl *ctl)
 		{ "zsh", completion_zsh },
 		{ "fish", completion_fish },
 	};
-	int i = gm_ctl_find_word("completion", ctl->args[0], scripts,
-				 sizeof(scripts[0]),
-				 sizeof(scripts) / sizeof(scripts[0]));
+	uint32_t i = gm_ctl_find_word("completion", ctl->args[0], scripts,
+				      sizeof(scripts[0]),
+				      sizeof(scripts) / sizeof(scripts[0]));
 
-	if (i < 0)
-		return GM_EXIT_USAGE;
 	fputs(scripts[i].script, stdout);
-	return GM_EXIT_OK;
 }

@@ -100,46 +100,48 @@ struct gm_ctl {
 #define GM_ARGS_TOOL (-2)
 
 /* One file per family; run has a folder of its own. */
-int gm_ctl_status(struct gm_ctl *ctl);
-int gm_ctl_wait(struct gm_ctl *ctl);
-int gm_ctl_wait_drop(struct gm_ctl *ctl);
-int gm_ctl_devices(struct gm_ctl *ctl);
-int gm_ctl_drain(struct gm_ctl *ctl);
-int gm_ctl_undrain(struct gm_ctl *ctl);
-int gm_ctl_cordon(struct gm_ctl *ctl);
-int gm_ctl_uncordon(struct gm_ctl *ctl);
-int gm_ctl_maps(struct gm_ctl *ctl);
-int gm_ctl_layers(struct gm_ctl *ctl);
-int gm_ctl_who(struct gm_ctl *ctl);
-int gm_ctl_sessions(struct gm_ctl *ctl);
-int gm_ctl_shares(struct gm_ctl *ctl);
-int gm_ctl_shares_release(struct gm_ctl *ctl);
-int gm_ctl_publish(struct gm_ctl *ctl);
-int gm_ctl_release(struct gm_ctl *ctl);
-int gm_ctl_load(struct gm_ctl *ctl);
-int gm_ctl_scatter(struct gm_ctl *ctl);
-int gm_ctl_collective(struct gm_ctl *ctl);
-int gm_ctl_completion(struct gm_ctl *ctl);
-int gm_ctl_complete(struct gm_ctl *ctl);
-int gm_ctl_mesh_publish(struct gm_ctl *ctl);
-int gm_ctl_mesh_list(struct gm_ctl *ctl);
-int gm_ctl_mesh_show(struct gm_ctl *ctl);
-int gm_ctl_mesh_release(struct gm_ctl *ctl);
-int gm_ctl_plan(struct gm_ctl *ctl);
-int gm_ctl_choose(struct gm_ctl *ctl);
-int gm_ctl_export(struct gm_ctl *ctl);
-int gm_ctl_policy(struct gm_ctl *ctl);
-int gm_ctl_mask_publish(struct gm_ctl *ctl);
-int gm_ctl_mask_list(struct gm_ctl *ctl);
-int gm_ctl_mask_show(struct gm_ctl *ctl);
-int gm_ctl_mask_release(struct gm_ctl *ctl);
+void gm_ctl_status(struct gm_ctl *ctl);
+void gm_ctl_wait(struct gm_ctl *ctl);
+void gm_ctl_wait_drop(struct gm_ctl *ctl);
+void gm_ctl_devices(struct gm_ctl *ctl);
+void gm_ctl_drain(struct gm_ctl *ctl);
+void gm_ctl_undrain(struct gm_ctl *ctl);
+void gm_ctl_cordon(struct gm_ctl *ctl);
+void gm_ctl_uncordon(struct gm_ctl *ctl);
+void gm_ctl_maps(struct gm_ctl *ctl);
+void gm_ctl_layers(struct gm_ctl *ctl);
+void gm_ctl_who(struct gm_ctl *ctl);
+void gm_ctl_sessions(struct gm_ctl *ctl);
+void gm_ctl_shares(struct gm_ctl *ctl);
+void gm_ctl_shares_release(struct gm_ctl *ctl);
+void gm_ctl_publish(struct gm_ctl *ctl);
+void gm_ctl_release(struct gm_ctl *ctl);
+void gm_ctl_load(struct gm_ctl *ctl);
+void gm_ctl_scatter(struct gm_ctl *ctl);
+void gm_ctl_collective(struct gm_ctl *ctl);
+void gm_ctl_completion(struct gm_ctl *ctl);
+void gm_ctl_complete(struct gm_ctl *ctl);
+void gm_ctl_mesh_publish(struct gm_ctl *ctl);
+void gm_ctl_mesh_list(struct gm_ctl *ctl);
+void gm_ctl_mesh_show(struct gm_ctl *ctl);
+void gm_ctl_mesh_release(struct gm_ctl *ctl);
+void gm_ctl_plan(struct gm_ctl *ctl);
+void gm_ctl_choose(struct gm_ctl *ctl);
+void gm_ctl_export(struct gm_ctl *ctl);
+void gm_ctl_policy(struct gm_ctl *ctl);
+void gm_ctl_mask_publish(struct gm_ctl *ctl);
+void gm_ctl_mask_list(struct gm_ctl *ctl);
+void gm_ctl_mask_show(struct gm_ctl *ctl);
+void gm_ctl_mask_release(struct gm_ctl *ctl);
 
-/* Attach to the instance.  Returns an exit status; an error has been
- * printed. */
-int gm_ctl_attach(struct gm_ctl *ctl);
+/* Become the user of --run-as, with its groups, before anything is opened. */
+void gm_ctl_become(const char *name);
 
-/* Print why gpumap_attach() returned @error.  Returns the exit status. */
-int gm_ctl_not_attached(int error);
+/* Attach to the instance. */
+void gm_ctl_attach(struct gm_ctl *ctl);
+
+/* Are the rows of --rows the agent's? */
+void gm_ctl_check_rows(const struct gm_ctl *ctl);
 
 /* Where that attaches. */
 struct gpumap_attach_opts gm_ctl_where(const struct gm_ctl *ctl);
@@ -173,49 +175,77 @@ json_t *gm_ctl_text_json(const char *text);
  * obey. */
 void gm_ctl_print_plain(const char *text);
 
-/* Print one JSON object on one line and free it.  Returns GM_EXIT_OK, or
- * GM_EXIT_FAILED when it could not be made or printed. */
-int gm_ctl_print(json_t *object);
+/* Print one JSON object on one line and free it. */
+void gm_ctl_print(json_t *object);
 
 /* Put a file that can only be used the wrong way in the place of each standard
  * stream that is closed, until exec.  Else the next descriptor would have its
  * number: a connection to the agent, to which messages would go. */
 void gm_ctl_guard_streams(void);
 
-/* Print to stderr that something failed, with the library's or the agent's
- * reason.  Returns the matching exit status. */
-int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
+/* ---- errors: functions that print "gpumapctl: ..." to stderr, and do not
+ * return ------------------------------------------------------------------- */
+
+/* End it when what is printed is written, or with an error if that fails. */
+_Noreturn void gm_ctl_exit(int status);
+
+/* With GM_EXIT_FAILED; or with GM_EXIT_USAGE, for what is wrong with the
+ * command line. */
+_Noreturn void gm_ctl_failed(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+_Noreturn void gm_ctl_wrong(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+
+/* Say that this failed, with the library's or the agent's reason, and end with
+ * the matching exit status. */
+_Noreturn void gm_ctl_fail(const struct gm_ctl *ctl, int error,
+			   const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Print "gpumapctl: ..." to stderr.  The others return GM_EXIT_FAILED; or, for
- * what is wrong with the command line, GM_EXIT_USAGE. */
+/* Say why gpumap_attach() returned @error. */
+_Noreturn void gm_ctl_not_attached(int error);
+
+/* Say that there is no such row; or no @what of the name @name, and which
+ * command lists the existing ones. */
+_Noreturn void gm_ctl_no_row(uint32_t row);
+_Noreturn void gm_ctl_unknown(const char *what, const char *name,
+			      const char *list);
+
+/* Say what was wrong with a file or a plan. */
+_Noreturn void gm_ctl_plan_error(const struct gm_plan_error *error);
+
+/* This one prints it, and returns. */
 void gm_ctl_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-int gm_ctl_failed(const char *format, ...)
-	__attribute__((format(printf, 1, 2)));
-int gm_ctl_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Print that there is no such row; or no @what of the name @name, and the
- * command that lists the existing ones.  Return GM_EXIT_FAILED. */
-int gm_ctl_no_row(uint32_t row);
-int gm_ctl_unknown(const char *what, const char *name, const char *list);
+/* The reason of the library or the agent for @error. */
+const char *gm_ctl_reason(const struct gm_ctl *ctl, int error);
 
-/* Print that the first operand, the name of a @what, is released; or why not,
- * where the release returned @error.  Returns an exit status. */
-int gm_ctl_released(const struct gm_ctl *ctl, int error, const char *what,
-		    const char *list);
+/* Memory for @n of @bytes each, of which all bytes are 0. */
+void *gm_ctl_alloc(size_t n, size_t bytes);
 
-/* Print what was wrong with a file or a plan.  Returns GM_EXIT_FAILED. */
-int gm_ctl_plan_error(const struct gm_plan_error *error);
+/* Print that the first operand is @done, "released". */
+void gm_ctl_done(const struct gm_ctl *ctl, const char *done);
+
+/* The same of the name of a @what that is released; or why not,
+ * where the release returned @error. */
+void gm_ctl_released(const struct gm_ctl *ctl, int error, const char *what,
+		     const char *list);
 
 /* The words for --op and --kind, each by its index; NULL past the last. */
 const char *gm_ctl_scatter_op(size_t i);
 const char *gm_ctl_collective_op(size_t i);
 const char *gm_ctl_mask_rule(size_t i);
+/* And those of the engines that a map can be exported to. */
+const char *gm_ctl_engine_name(size_t i);
+
+/* The engine, of enum gpumap_engine, that --for names. */
+uint32_t gm_ctl_engine(const struct gm_ctl *ctl);
 
 /* Find @word among @n entries of @bytes each, which start with their names.
- * Returns its index; or -1 after printing the names that @option accepts. */
-int gm_ctl_find_word(const char *option, const char *word, const void *entries,
-		     size_t bytes, size_t n);
+ * Returns its index; or ends with GM_EXIT_USAGE and the names that @option
+ * accepts. */
+uint32_t gm_ctl_find_word(const char *option, const char *word,
+			  const void *entries, size_t bytes, size_t n);
 
 /* The bytes of a row's range of the arena that an allocation may need, wherever
  * the range begins: large ones start at a multiple of 2 MiB. */
@@ -240,11 +270,13 @@ static inline bool gm_ctl_is_usable(const struct gpumap_device *device)
 
 /* The bytes of a row that a plan may take: those that are free, and that
  * holders of reservations do not need yet. */
-static inline uint64_t gm_ctl_avail(const struct gpumap_device *device)
+static inline uint64_t gm_ctl_avail(uint64_t free, uint64_t reserved,
+				    uint64_t used_by_holders)
 {
-	uint64_t kept = device->reserved_bytes - device->used_by_holders;
+	uint64_t kept =
+		reserved > used_by_holders ? reserved - used_by_holders : 0;
 
-	return device->free_bytes > kept ? device->free_bytes - kept : 0;
+	return free > kept ? free - kept : 0;
 }
 
 /* Why the memory that processes have of a row is not known; NULL: it is, or no
@@ -286,5 +318,40 @@ uint32_t gm_ctl_setting_named(const char *name);
 /* The dtype for safetensors' @name, e.g. "BF16"; U8 if gpumap has none for
  * it. */
 uint32_t gm_ctl_dtype_named(const char *name);
+
+/* ---- the line of requests that wait ---------------------------------------- */
+
+#define GM_CTL_WAIT_REASON 256 /* bytes; a longer one is cut */
+#define GM_CTL_WAIT_ROWS   64  /* bytes; a longer list is cut */
+
+/* For whom it waits: the one that has most of its rows, or is in its start
+ * window there, and how many wait before.  "": for none. */
+const char *gm_ctl_line_reason(const struct gm_ctl *ctl,
+			       const struct gpumap_wait_info *wait,
+			       char ret_text[GM_CTL_WAIT_REASON]);
+
+/* Its rows, "0,2-5". */
+const char *gm_ctl_line_rows(const struct gpumap_wait_info *wait,
+			     char ret_text[GM_CTL_WAIT_ROWS]);
+
+/* ---- lists of words: a command line, or variables as "NAME=VALUE" -------- */
+
+/* Words, with a NULL behind the last. */
+struct gm_words {
+	char **v;
+	uint32_t n;
+};
+
+/* Append a word.  Ends the process where there is no memory for it. */
+void gm_ctl_words_add(struct gm_words *words, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void gm_ctl_words_free(struct gm_words *words);
+
+/* @n of them as a list; and as an object, those that are variables. */
+json_t *gm_ctl_words_json(const char *const *words, uint32_t n);
+json_t *gm_ctl_words_env_json(const char *const *words, uint32_t n);
+
+/* Print a variable so that a shell can read it. */
+void gm_ctl_words_print_env(const char *word);
 
 #endif

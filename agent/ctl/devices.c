@@ -214,14 +214,14 @@ static struct gpumap_device device_of(const struct gm_nodefile_row *row,
 
 /* ---- the rows of a node file, or of the agent ---------------------------- */
 
-static int list_file(const struct gm_ctl *ctl, char ret_name[],
-		     struct gm_ctl_list *list)
+static void list_file(const struct gm_ctl *ctl, char ret_name[],
+		      struct gm_ctl_list *list)
 {
 	struct gm_plan_error error = { .code = 0 };
 	struct gm_nodefile file;
 
 	if (gm_nodefile_read(GM_TEXT(ctl, NODE), &file, &error) != 0)
-		return gm_ctl_plan_error(&error);
+		gm_ctl_plan_error(&error);
 	*list = gm_ctl_list_begin(ctl, device_fields);
 	memcpy(ret_name, file.name, sizeof(file.name));
 	for (uint32_t row = 0; row < file.n_rows; row++) {
@@ -230,12 +230,11 @@ static int list_file(const struct gm_ctl *ctl, char ret_name[],
 		show_device(list, &device);
 	}
 	gm_nodefile_free(&file);
-	return GM_EXIT_OK;
 }
 
 /* Those of @rows, or where that is NULL all. */
-static int list_rows(const struct gm_ctl *ctl, const uint32_t *rows, uint32_t n,
-		     struct gm_ctl_list *list)
+static void list_rows(const struct gm_ctl *ctl, const uint32_t *rows,
+		      uint32_t n, struct gm_ctl_list *list)
 {
 	*list = gm_ctl_list_begin(ctl, device_fields);
 	for (uint32_t i = 0; i < n; i++) {
@@ -244,37 +243,31 @@ static int list_rows(const struct gm_ctl *ctl, const uint32_t *rows, uint32_t n,
 		int ret = gpumap_device_read(ctl->map, row, &device);
 
 		if (ret != 0)
-			return gm_ctl_fail(ctl, ret, "row %u", row);
+			gm_ctl_fail(ctl, ret, "row %u", row);
 		show_device(list, &device);
 	}
-	return GM_EXIT_OK;
 }
 
-int gm_ctl_devices(struct gm_ctl *ctl)
+void gm_ctl_devices(struct gm_ctl *ctl)
 {
 	struct gm_ctl_list list = { .items = NULL };
 	char name[GPUMAP_NAME_MAX + 1];
-	int ret;
 
 	if (GM_TEXT(ctl, NODE) != NULL) {
-		ret = list_file(ctl, name, &list);
+		list_file(ctl, name, &list);
 	} else {
 		snprintf(name, sizeof(name), "%s", ctl->instance);
-		ret = gm_ctl_attach(ctl);
-		if (ret == GM_EXIT_OK)
-			ret = list_rows(ctl, NULL,
-					gpumap_device_count(ctl->map), &list);
+		gm_ctl_attach(ctl);
+		list_rows(ctl, NULL, gpumap_device_count(ctl->map), &list);
 	}
-	if (ret == GM_EXIT_OK && ctl->json)
-		return gm_ctl_print(json_pack("{s:s, s:o}", "name", name,
-					      "devices", list.items));
-	json_decref(list.items);
-	return ret;
+	if (ctl->json)
+		gm_ctl_print(json_pack("{s:s, s:o}", "name", name, "devices",
+				       list.items));
 }
 
 /* ---- choose -------------------------------------------------------------- */
 
-int gm_ctl_choose(struct gm_ctl *ctl)
+void gm_ctl_choose(struct gm_ctl *ctl)
 {
 	static const char *const orders[] = {
 		[GPUMAP_CHOOSE_BEST] = "best",
@@ -295,21 +288,15 @@ int gm_ctl_choose(struct gm_ctl *ctl)
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	int n;
 
-	if (GM_TEXT(ctl, BY) != NULL) {
-		int by = gm_ctl_find_word("--by", GM_TEXT(ctl, BY), orders,
-					  sizeof(orders[0]),
-					  sizeof(orders) / sizeof(orders[0]));
-
-		if (by < 0)
-			return GM_EXIT_USAGE;
-		choice.by = (uint32_t)by;
-	}
-	n = gm_ctl_attach(ctl);
-	if (n != GM_EXIT_OK)
-		return n;
+	if (GM_TEXT(ctl, BY) != NULL)
+		choice.by =
+			gm_ctl_find_word("--by", GM_TEXT(ctl, BY), orders,
+					 sizeof(orders[0]),
+					 sizeof(orders) / sizeof(orders[0]));
+	gm_ctl_attach(ctl);
 	n = gpumap_device_choose(ctl->map, &choice, rows, GPUMAP_ROWS_MAX);
 	if (n < 0)
-		return gm_ctl_fail(ctl, n, "choose");
-	return gm_ctl_list_end(&list, "devices",
-			       list_rows(ctl, rows, (uint32_t)n, &list));
+		gm_ctl_fail(ctl, n, "choose");
+	list_rows(ctl, rows, (uint32_t)n, &list);
+	gm_ctl_list_end(&list, "devices");
 }

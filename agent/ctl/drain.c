@@ -13,15 +13,6 @@
 
 /* ---- a dry run ----------------------------------------------------------- */
 
-/* The objects that a drain of @row ends, or leaves. */
-struct hits {
-	const struct gm_ctl *ctl;
-	uint32_t row;
-	uint32_t n; /* sessions and shares */
-	uint32_t n_maps;
-	json_t *sessions, *shares, *maps;
-};
-
 static const struct gm_ctl_field session_fields[] = {
 	GM_MEMBERS(gpumap_session_info, id, pid, uid),
 	GM_FIELD_USER(gpumap_session_info, "user", uid),
@@ -35,50 +26,52 @@ static const struct gm_ctl_field share_fields[] = {
 	{ 0 },
 };
 
-/* Returns 0 or a negative errno. */
-static int list_sessions(struct hits *hits)
+/* Each list says which sessions, shares or maps a drain of @row ends or leaves,
+ * as an array, and as text without --json. */
+static json_t *list_sessions(const struct gm_ctl *ctl, uint32_t row)
 {
 	struct gpumap_session_info *all = NULL;
 	char user[GM_CTL_NAME], command[GM_CTL_NAME];
-	int n = gm_list_session(hits->ctl->map, &all);
+	int n = gm_list_session(ctl->map, &all);
+	json_t *list = json_array();
 
+	if (n < 0)
+		gm_ctl_fail(ctl, n, "row %u", row);
 	for (int i = 0; i < n; i++) {
 		const struct gpumap_session_info *s = &all[i];
 
-		if (!gm_ctl_has_row(s->rows, hits->row))
+		if (!gm_ctl_has_row(s->rows, row))
 			continue;
-		hits->n++;
 		json_array_append_new(
-			hits->sessions,
-			gm_ctl_fields_json(hits->ctl, session_fields, s, NULL));
-		if (!hits->ctl->json)
+			list, gm_ctl_fields_json(ctl, session_fields, s, NULL));
+		if (!ctl->json)
 			printf("  session %llu of process %u, %s, user %s: its "
 			       "jobs and buffers there\n",
 			       (unsigned long long)s->id, s->pid,
-			       gm_ctl_command(hits->ctl, s->pid, s->uid,
-					      command),
+			       gm_ctl_command(ctl, s->pid, s->uid, command),
 			       gm_ctl_user(s->uid, user));
 	}
 	free(all);
-	return n < 0 ? n : 0;
+	return list;
 }
 
-static int list_shares(struct hits *hits)
+static json_t *list_shares(const struct gm_ctl *ctl, uint32_t row)
 {
 	struct gpumap_share_info *all = NULL;
 	char user[GM_CTL_NAME], size[32];
-	int n = gm_list_share(hits->ctl->map, &all);
+	int n = gm_list_share(ctl->map, &all);
+	json_t *list = json_array();
 
+	if (n < 0)
+		gm_ctl_fail(ctl, n, "row %u", row);
 	for (int i = 0; i < n; i++) {
 		const struct gpumap_share_info *s = &all[i];
 
-		if (!gm_ctl_has_row(s->rows, hits->row))
+		if (!gm_ctl_has_row(s->rows, row))
 			continue;
-		hits->n++;
 		json_array_append_new(
-			hits->shares,
-			gm_ctl_fields_json(hits->ctl, share_fields, s, NULL));
-		if (!hits->ctl->json)
+			list, gm_ctl_fields_json(ctl, share_fields, s, NULL));
+		if (!ctl->json)
 			printf("  share \"%s\" of user %s: all of it, %s on "
 			       "all its rows, for %u session%s\n",
 			       s->name, gm_ctl_user(s->uid, user),
@@ -86,81 +79,72 @@ static int list_shares(struct hits *hits)
 			       gm_ctl_s(s->n_holders));
 	}
 	free(all);
-	return n < 0 ? n : 0;
+	return list;
 }
 
 /* Layer maps stay, with what they reserve: they have a heading of their own. */
-static void list_maps(struct hits *hits)
+static json_t *list_maps(const struct gm_ctl *ctl, uint32_t row)
 {
 	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
 	char name[GPUMAP_NAME_MAX + 1];
+	json_t *list = json_array();
 	uint32_t cursor = 0;
 
-	while (gpumap_layers_next(hits->ctl->map, &cursor, name) == 1) {
+	while (gpumap_layers_next(ctl->map, &cursor, name) == 1) {
 		struct gpumap_layers head = { .size = sizeof(head) };
+		uint32_t i = 0;
 
-		if (gpumap_layers_read(hits->ctl->map, name, &head, NULL, NULL,
-				       0, charges, GPUMAP_ROWS_MAX) != 0)
+		if (gpumap_layers_read(ctl->map, name, &head, NULL, NULL, 0,
+				       charges, GPUMAP_ROWS_MAX) != 0)
 			continue; /* released meanwhile */
-		for (uint32_t i = 0; i < head.n_rows; i++) {
-			uint32_t n = charges[i].n_layers;
-
-			if (charges[i].row != hits->row)
-				continue;
-			json_array_append_new(hits->maps, json_string(name));
-			if (!hits->ctl->json)
-				printf("%s  layer map \"%s\", with %u layer%s "
-				       "there\n",
-				       hits->n_maps == 0 ? "and would leave:\n"
-							 : "",
-				       name, n, gm_ctl_s(n));
-			hits->n_maps++;
-		}
+		while (i < head.n_rows && charges[i].row != row)
+			i++;
+		if (i == head.n_rows)
+			continue;
+		if (!ctl->json)
+			printf("%s  layer map \"%s\", with %u layer%s there\n",
+			       json_array_size(list) == 0 ? "and would leave:\n"
+							  : "",
+			       name, charges[i].n_layers,
+			       gm_ctl_s(charges[i].n_layers));
+		json_array_append_new(list, json_string(name));
 	}
+	return list;
 }
 
-static int dry_run(struct gm_ctl *ctl, uint32_t row)
+static void dry_run(const struct gm_ctl *ctl, uint32_t row)
 {
-	struct hits hits = { .ctl = ctl,
-			     .row = row,
-			     .sessions = json_array(),
-			     .shares = json_array(),
-			     .maps = json_array() };
-	json_t *object;
-	int ret;
+	json_t *sessions, *shares, *maps;
 
 	if (!ctl->json)
 		printf("a drain of row %u would end:\n", row);
-	ret = list_sessions(&hits);
-	if (ret == 0)
-		ret = list_shares(&hits);
-	if (ret == 0 && hits.n == 0 && !ctl->json)
+	sessions = list_sessions(ctl, row);
+	shares = list_shares(ctl, row);
+	if (!ctl->json &&
+	    json_array_size(sessions) + json_array_size(shares) == 0)
 		puts("  nothing");
-	if (ret == 0)
-		list_maps(&hits);
-	object = json_pack("{s:I, s:o, s:o, s:o}", "row", (json_int_t)row,
-			   "sessions", hits.sessions, "shares", hits.shares,
-			   "maps", hits.maps);
-	if (ret == 0 && ctl->json)
-		return gm_ctl_print(object);
-	json_decref(object);
-	return ret == 0 ? GM_EXIT_OK : gm_ctl_fail(ctl, ret, "row %u", row);
+	maps = list_maps(ctl, row);
+	if (ctl->json)
+		gm_ctl_print(json_pack("{s:I, s:O, s:O, s:O}", "row",
+				       (json_int_t)row, "sessions", sessions,
+				       "shares", shares, "maps", maps));
+	json_decref(sessions);
+	json_decref(shares);
+	json_decref(maps);
 }
 
 /* ---- out of service, and back ------------------------------------------ */
 
-static int parse_row(const struct gm_ctl *ctl, uint32_t *ret_row)
+static uint32_t read_row(const struct gm_ctl *ctl)
 {
 	uint64_t row;
 
 	if (gm_parse_number(ctl->args[0], &row) != 0 || row >= UINT32_MAX)
-		return gm_ctl_wrong(
-			"\"%s\" is no row: gpumapctl devices lists them",
-			ctl->args[0]);
-	*ret_row = (uint32_t)row;
+		gm_ctl_wrong("\"%s\" is no row: gpumapctl devices lists them",
+			     ctl->args[0]);
 	if (row >= gpumap_device_count(ctl->map))
-		return gm_ctl_no_row((uint32_t)row);
-	return GM_EXIT_OK;
+		gm_ctl_no_row((uint32_t)row);
+	return (uint32_t)row;
 }
 
 /* The row's buffers, which a drain ends. */
@@ -196,9 +180,18 @@ static void look(struct gm_progress *progress)
 			 watch->bytes);
 }
 
-static int drain(struct gm_ctl *ctl, uint32_t row)
+static void report(const struct gm_ctl *ctl, int error, const char *done)
 {
-	struct watch watch = { .ctl = ctl, .row = row };
+	if (error != 0)
+		gm_ctl_fail(ctl, error, "row %s", ctl->args[0]);
+	if (ctl->json)
+		gm_ctl_print(
+			json_pack("{s:I}", done, (json_int_t)read_row(ctl)));
+}
+
+void gm_ctl_drain(struct gm_ctl *ctl)
+{
+	struct watch watch = { .ctl = ctl, .row = read_row(ctl) };
 	struct gm_progress progress = { .ctl = ctl,
 					.what = "drain row",
 					.name = ctl->args[0],
@@ -207,52 +200,30 @@ static int drain(struct gm_ctl *ctl, uint32_t row)
 					.data = &watch };
 	int ret;
 
+	if (GM_GIVEN(ctl, DRY_RUN)) {
+		dry_run(ctl, watch.row);
+		return;
+	}
 	gm_progress_begin(&progress, 1);
-	ret = gpumap_device_drain(ctl->map, row);
+	ret = gpumap_device_drain(ctl->map, watch.row);
 	gm_progress_end(&progress, ret == 0);
 	gpumap_detach(watch.map);
-	return ret;
+	report(ctl, ret, "drained");
 }
 
-/* @call NULL: a drain, whose progress is shown. */
-static int serve(struct gm_ctl *ctl, const char *what,
-		 int (*call)(struct gpumap *map, uint32_t row))
+void gm_ctl_undrain(struct gm_ctl *ctl)
 {
-	uint32_t row;
-	int ret = parse_row(ctl, &row);
-
-	if (ret != GM_EXIT_OK)
-		return ret;
-	ret = call != NULL ? call(ctl->map, row) : drain(ctl, row);
-	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "row %s", ctl->args[0]);
-	if (!ctl->json)
-		return GM_EXIT_OK;
-	return gm_ctl_print(json_pack("{s:I}", what, (json_int_t)row));
+	report(ctl, gpumap_device_undrain(ctl->map, read_row(ctl)),
+	       "undrained");
 }
 
-int gm_ctl_drain(struct gm_ctl *ctl)
+void gm_ctl_cordon(struct gm_ctl *ctl)
 {
-	uint32_t row;
-	int ret;
-
-	if (!GM_GIVEN(ctl, DRY_RUN))
-		return serve(ctl, "drained", NULL);
-	ret = parse_row(ctl, &row);
-	return ret == GM_EXIT_OK ? dry_run(ctl, row) : ret;
+	report(ctl, gpumap_device_cordon(ctl->map, read_row(ctl)), "cordoned");
 }
 
-int gm_ctl_undrain(struct gm_ctl *ctl)
+void gm_ctl_uncordon(struct gm_ctl *ctl)
 {
-	return serve(ctl, "undrained", gpumap_device_undrain);
-}
-
-int gm_ctl_cordon(struct gm_ctl *ctl)
-{
-	return serve(ctl, "cordoned", gpumap_device_cordon);
-}
-
-int gm_ctl_uncordon(struct gm_ctl *ctl)
-{
-	return serve(ctl, "uncordoned", gpumap_device_uncordon);
+	report(ctl, gpumap_device_uncordon(ctl->map, read_row(ctl)),
+	       "uncordoned");
 }

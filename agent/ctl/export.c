@@ -3,8 +3,6 @@
 
 /* Print a layer map in the settings of an inference engine. */
 
-#include "agent/ctl/export.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +11,6 @@
 #include <gpumap/engine.h>
 
 #include "agent/ctl/plan.h"
-#include "agent/ctl/words.h"
 #include "agent/files/nodefile.h"
 #include "lib/model/plan/heads.h"
 #include "lib/model/plan/place.h"
@@ -41,15 +38,11 @@ static const char *const formats[] = { "json", "argv", "env", "yaml" };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-int gm_ctl_engine(const char *word, uint32_t *ret_engine)
+uint32_t gm_ctl_engine(const struct gm_ctl *ctl)
 {
-	int i = gm_ctl_find_word("--for", word, engines, sizeof(engines[0]),
-				 COUNT(engines));
-
-	if (i < 0)
-		return GM_EXIT_USAGE;
-	*ret_engine = engines[i].engine;
-	return GM_EXIT_OK;
+	return engines[gm_ctl_find_word("--for", GM_TEXT(ctl, FOR), engines,
+					sizeof(engines[0]), COUNT(engines))]
+		.engine;
 }
 
 const char *gm_ctl_engine_name(size_t i)
@@ -57,9 +50,9 @@ const char *gm_ctl_engine_name(size_t i)
 	return i < COUNT(engines) ? engines[i].name : NULL;
 }
 
-static int wrong(const char *what)
+static _Noreturn void wrong(const char *what)
 {
-	return gm_ctl_wrong("export: %s; see gpumapctl(1)", what);
+	gm_ctl_wrong("export: %s; see gpumapctl(1)", what);
 }
 
 /* ---- a map on the rows of a node file ------------------------------------ */
@@ -96,109 +89,95 @@ static void take_row(const struct gm_nodefile_row *from, uint32_t row,
 	};
 }
 
-static int read_node(const char *path, struct offline *to)
+static void read_node(const char *path, struct offline *to)
 {
 	struct gm_plan_error error = { .code = 0 };
 	struct gm_nodefile node;
 
 	if (gm_nodefile_read(path, &node, &error) != 0)
-		return gm_ctl_plan_error(&error);
+		gm_ctl_plan_error(&error);
 	to->n_rows = node.n_rows;
 	for (uint32_t row = 0; row < node.n_rows; row++)
 		take_row(&node.rows[row], row, to);
 	gm_nodefile_free(&node);
-	return GM_EXIT_OK;
 }
 
-static int place(const struct gm_ctl *ctl, struct offline *to)
+static void place(const struct gm_ctl *ctl, struct offline *to)
 {
+	uint64_t base = GM_NUMBER(ctl, BASE);
 	struct gm_place_request request = {
 		.devices = to->rows,
 		.n_devices = to->n_rows,
 		.n_layers = GM_GIVEN(ctl, LAYERS) ? GM_NUMBER(ctl, LAYERS)
 						  : GM_LAYERS_UNKNOWN,
 		.host_layers = GM_LAYERS_REST,
-		.base_row = GM_GIVEN(ctl, BASE) ? (uint32_t)GM_NUMBER(ctl, BASE)
-						: GM_ROW_FIRST,
+		.base_row = GM_GIVEN(ctl, BASE) ? (uint32_t)base : GM_ROW_FIRST,
 	};
 	struct gm_plan_error error = { .code = 0 };
 	struct gm_spec spec;
-	int ret;
 
-	if (GM_GIVEN(ctl, BASE) && GM_NUMBER(ctl, BASE) >= to->n_rows)
-		return gm_ctl_no_row(
-			(uint32_t)(GM_NUMBER(ctl, BASE) < UINT32_MAX
-					   ? GM_NUMBER(ctl, BASE)
-					   : UINT32_MAX));
-	ret = gm_spec_parse(GM_TEXT(ctl, SPEC), &spec, &error);
-	if (ret != 0)
-		return gm_ctl_plan_error(&error);
+	if (GM_GIVEN(ctl, BASE) && base >= to->n_rows)
+		gm_ctl_no_row(
+			(uint32_t)(base < UINT32_MAX ? base : UINT32_MAX));
+	if (gm_spec_parse(GM_TEXT(ctl, SPEC), &spec, &error) != 0)
+		gm_ctl_plan_error(&error);
 	request.map = &spec;
-	ret = gm_place_make(&request, &to->place, &error);
+	if (gm_place_make(&request, &to->place, &error) != 0)
+		gm_ctl_plan_error(&error);
 	gm_spec_free(&spec);
-	if (ret == 0)
-		to->layers = gm_place_rows(&to->place);
-	if (ret == 0 && to->layers == NULL)
-		return gm_ctl_fail(ctl, -ENOMEM, "export");
-	return ret == 0 ? GM_EXIT_OK : gm_ctl_plan_error(&error);
+	to->layers = gm_place_rows(&to->place);
+	if (to->layers == NULL)
+		gm_ctl_fail(ctl, -ENOMEM, "export");
 }
 
-static int export_offline(const struct gm_ctl *ctl,
-			  struct gpumap_engine_request *request,
-			  struct gpumap_engine_settings **ret_settings)
+static void export_offline(const struct gm_ctl *ctl,
+			   struct gpumap_engine_request *request,
+			   struct gpumap_engine_settings **ret_settings)
 {
-	struct offline *offline = calloc(1, sizeof(*offline));
-	int ret;
+	struct offline *offline = gm_ctl_alloc(1, sizeof(*offline));
 
-	if (offline == NULL)
-		return gm_ctl_fail(ctl, -ENOMEM, "export");
-	ret = read_node(GM_TEXT(ctl, NODE), offline);
-	if (ret == GM_EXIT_OK)
-		ret = place(ctl, offline);
-	if (ret == GM_EXIT_OK) {
-		request->rows = offline->layers;
-		request->n_layers = (uint32_t)offline->place.n_layers;
-		request->base_row = offline->place.base_row;
-		request->devices = offline->devices;
-		request->n_devices = offline->n_rows;
-		if (gpumap_engine_export(NULL, NULL, request, ret_settings) !=
-		    0) {
-			gm_ctl_say("export: %s", gpumap_refusal(NULL));
-			ret = GM_EXIT_FAILED;
-		}
-	}
+	read_node(GM_TEXT(ctl, NODE), offline);
+	place(ctl, offline);
+	request->rows = offline->layers;
+	request->n_layers = (uint32_t)offline->place.n_layers;
+	request->base_row = offline->place.base_row;
+	request->devices = offline->devices;
+	request->n_devices = offline->n_rows;
+	if (gpumap_engine_export(NULL, NULL, request, ret_settings) != 0)
+		gm_ctl_failed("export: %s", gpumap_refusal(NULL));
 	gm_place_free(&offline->place);
 	free(offline->layers);
 	free(offline);
-	return ret;
 }
 
 /* ---- what is printed ----------------------------------------------------- */
 
-static int print_json(uint32_t engine, const struct gpumap_engine_settings *s)
+static void print_json(uint32_t engine, const struct gpumap_engine_settings *s)
 {
 	json_t *object = json_pack("{s:o, s:o, s:b, s:o}", "argv",
-				   gm_words_json(s->argv, s->n_argv), "env",
-				   gm_words_env_json(s->env, s->n_env), "exact",
-				   (int)s->exact, "notes",
-				   gm_words_json(s->notes, s->n_notes));
+				   gm_ctl_words_json(s->argv, s->n_argv), "env",
+				   gm_ctl_words_env_json(s->env, s->n_env),
+				   "exact", (int)s->exact, "notes",
+				   gm_ctl_words_json(s->notes, s->n_notes));
 
 	if (engine == GPUMAP_ENGINE_ACCELERATE)
 		json_object_set_new(object, "device_map",
 				    json_loads(s->file, 0, NULL));
 	else if (s->file != NULL)
 		json_object_set_new(object, "topology", json_string(s->file));
-	return gm_ctl_print(object);
+	gm_ctl_print(object);
 }
 
-static int show(uint32_t engine, enum format format,
-		const struct gpumap_engine_settings *s)
+static void show(uint32_t engine, enum format format,
+		 const struct gpumap_engine_settings *s)
 {
-	if (format == JSON)
-		return print_json(engine, s);
+	if (format == JSON) {
+		print_json(engine, s);
+		return;
+	}
 	if (format == YAML && s->file == NULL)
-		return wrong("--format yaml is the topology of mistralrs, or "
-			     "the device_map of accelerate");
+		wrong("--format yaml is the topology of mistralrs, or the "
+		      "device_map of accelerate");
 	if (s->exact == 0)
 		gm_ctl_say("these settings are not exact");
 	for (uint32_t i = 0; i < s->n_notes; i++)
@@ -211,93 +190,80 @@ static int show(uint32_t engine, enum format format,
 	if (format == ARGV)
 		putchar('\n');
 	for (uint32_t i = 0; format == ENV && i < s->n_env; i++)
-		gm_words_print_env(s->env[i]);
+		gm_ctl_words_print_env(s->env[i]);
 	if (format == YAML)
 		printf("%s%s", s->file,
 		       engine == GPUMAP_ENGINE_ACCELERATE ? "\n" : "");
-	return GM_EXIT_OK;
 }
 
 /* ---- the command --------------------------------------------------------- */
 
-static int read_options(const struct gm_ctl *ctl, uint32_t *ret_engine,
-			enum format *ret_format)
+static enum format read_options(const struct gm_ctl *ctl)
 {
 	bool offline = GM_TEXT(ctl, NODE) != NULL;
-	int i = JSON;
+	enum format format = JSON;
 
 	if (offline == (ctl->n_args > 0) ||
 	    offline != (GM_TEXT(ctl, SPEC) != NULL) ||
 	    (!offline && (ctl->given & (GM_OPT(LAYERS) | GM_OPT(BASE))) != 0))
-		return wrong("give the NAME of a layer map, or --node with "
-			     "--spec");
+		wrong("give the NAME of a layer map, or --node with --spec");
 	if (GM_NUMBER(ctl, LAYERS) > UINT32_MAX)
-		return wrong("--layers: a layer map has at most 65536");
+		wrong("--layers: a layer map has at most 65536");
 	if (GM_TEXT(ctl, FOR) == NULL)
-		return wrong("give --for and an engine");
+		wrong("give --for and an engine");
 	if (GM_TEXT(ctl, FORMAT) != NULL)
-		i = gm_ctl_find_word("--format", GM_TEXT(ctl, FORMAT), formats,
-				     sizeof(formats[0]), COUNT(formats));
-	if (i < 0)
-		return GM_EXIT_USAGE;
-	if (ctl->json && i != JSON)
-		return wrong("--json is a format of its own");
-	*ret_format = (enum format)i;
-	return gm_ctl_engine(GM_TEXT(ctl, FOR), ret_engine);
+		format = (enum format)gm_ctl_find_word(
+			"--format", GM_TEXT(ctl, FORMAT), formats,
+			sizeof(formats[0]), COUNT(formats));
+	if (ctl->json && format != JSON)
+		wrong("--json is a format of its own");
+	return format;
 }
 
 /* Can the ranks of the map divide the heads of --model? */
-static int check_ranks(const struct gm_ctl *ctl)
+static void check_ranks(const struct gm_ctl *ctl)
 {
 	struct gpumap_layers head = { .size = sizeof(head) };
 	struct gpumap_plan_request ask = { .size = sizeof(ask) };
 	struct gm_plan_error error = { .code = 0 };
 	struct gm_weights_sizes sizes;
-	int ret;
 
 	if (GM_TEXT(ctl, MODEL) == NULL ||
 	    gpumap_layers_read(ctl->map, ctl->args[0], &head, NULL, NULL, 0,
 			       NULL, 0) != 0 ||
 	    head.setting != GPUMAP_SETTING_NCCL || head.n_rows == 0)
-		return GM_EXIT_OK;
-	ret = gm_ctl_measure(ctl, &sizes);
-	if (ret != GM_EXIT_OK)
-		return ret;
+		return;
+	gm_ctl_measure(ctl, &sizes);
 	gm_plan_of_sizes(&sizes, &ask);
 	if (gm_heads_check(&ask, head.n_rows, &error) != 0)
-		ret = gm_ctl_plan_error(&error);
+		gm_ctl_plan_error(&error);
 	gm_weights_sizes_free(&sizes);
-	return ret;
 }
 
-int gm_ctl_export(struct gm_ctl *ctl)
+void gm_ctl_export(struct gm_ctl *ctl)
 {
-	struct gpumap_engine_request request = { .size = sizeof(request) };
+	enum format format = read_options(ctl);
+	struct gpumap_engine_request request = {
+		.size = sizeof(request),
+		.engine = gm_ctl_engine(ctl),
+		.model = GM_TEXT(ctl, MODEL),
+		.file_name = GM_TEXT(ctl, TOPOLOGY),
+		.flags = format == ENV ? GPUMAP_ENGINE_BY_ENV : 0,
+	};
 	struct gpumap_engine_settings *settings = NULL;
-	enum format format = JSON;
-	int ret = read_options(ctl, &request.engine, &format);
 
-	if (ret != GM_EXIT_OK)
-		return ret;
-	request.model = GM_TEXT(ctl, MODEL);
-	request.file_name = GM_TEXT(ctl, TOPOLOGY);
-	request.flags = format == ENV ? GPUMAP_ENGINE_BY_ENV : 0;
 	if (GM_GIVEN(ctl, NODE)) {
-		ret = export_offline(ctl, &request, &settings);
+		export_offline(ctl, &request, &settings);
 	} else {
-		ret = gm_ctl_attach(ctl);
-		if (ret == GM_EXIT_OK)
-			ret = check_ranks(ctl);
-		if (ret != GM_EXIT_OK)
-			return ret;
+		int ret;
+
+		gm_ctl_attach(ctl);
+		check_ranks(ctl);
 		ret = gpumap_engine_export(ctl->map, ctl->args[0], &request,
 					   &settings);
 		if (ret != 0)
-			ret = gm_ctl_fail(ctl, ret, "export \"%s\"",
-					  ctl->args[0]);
+			gm_ctl_fail(ctl, ret, "export \"%s\"", ctl->args[0]);
 	}
-	if (ret == GM_EXIT_OK)
-		ret = show(request.engine, format, settings);
+	show(request.engine, format, settings);
 	gpumap_engine_free(settings);
-	return ret;
 }

@@ -22,11 +22,11 @@ struct value {
 	const char *text;
 };
 
-static struct value load(const struct gm_ctl_field *f, const void *at)
+static struct value load(enum gm_ctl_type type, const void *at)
 {
 	struct value v = { NUMBER, 0, 0, NULL };
 
-	switch (f->type) {
+	switch (type) {
 	case GM_TYPE_U32:
 		v.number = *(const uint32_t *)at;
 		break;
@@ -37,11 +37,14 @@ static struct value load(const struct gm_ctl_field *f, const void *at)
 		v.is = REAL;
 		v.real = *(const double *)at;
 		break;
+	case GM_TYPE_BOOL:
+		v.is = FLAG;
+		v.number = *(const bool *)at;
+		break;
 	case GM_TYPE_CHARS:
 	case GM_TYPE_TEXT:
 		v.is = TEXT;
-		v.text = f->type == GM_TYPE_CHARS ? at
-						  : *(const char *const *)at;
+		v.text = type == GM_TYPE_CHARS ? at : *(const char *const *)at;
 		break;
 	default:
 		v.number = *(const uint64_t *)at;
@@ -56,7 +59,7 @@ static bool is_none(const struct gm_ctl_field *f, const struct value *v)
 		return v->text == NULL ||
 		       ((f->as & GM_AS_OR_NULL) != 0 && v->text[0] == '\0');
 	if ((f->as & GM_AS_OR_MAX) != 0)
-		return v->number == UINT64_MAX;
+		return v->number > INT64_MAX;
 	if (f->type == GM_TYPE_I32 || f->type == GM_TYPE_I64)
 		return (f->as & GM_AS_OR_NULL) != 0 && (int64_t)v->number < 0;
 	return (f->as & GM_AS_OR_NULL) != 0 && v->number == 0;
@@ -76,7 +79,7 @@ static struct value value_of(const struct gm_ctl *ctl,
 		v.is = room[0] != '\0' ? TEXT : NOTHING;
 		return v;
 	}
-	v = load(f, (const char *)item + f->at);
+	v = load(f->type, (const char *)item + f->at);
 	number = (uint32_t)v.number;
 	if (is_none(f, &v) ||
 	    ((f->as & GM_AS_KNOWN) != 0 && (*with & f->bits) == 0)) {
@@ -104,24 +107,56 @@ static struct value value_of(const struct gm_ctl *ctl,
 
 /* ---- JSON ---------------------------------------------------------------- */
 
+static json_t *number_json(const struct gm_ctl_field *f, uint64_t number)
+{
+	return f->is_wide ? gm_wide_integer(number)
+			  : json_integer((json_int_t)number);
+}
+
+static json_t *list_json(const struct gm_ctl *ctl, const struct gm_ctl_field *f,
+			 const void *item)
+{
+	const char *at = (const char *)item + f->at;
+	uint32_t n = *(const uint32_t *)((const char *)item + f->with);
+	json_t *list;
+
+	if ((f->as & GM_AS_POINTER) != 0)
+		at = *(const char *const *)at;
+	if (f->fields != NULL)
+		return gm_ctl_fields_array(ctl, f->fields, at, n, f->bytes);
+	list = json_array();
+	for (uint32_t i = 0; i < n; i++) {
+		struct value v = load(f->of, at + i * f->bytes);
+
+		json_array_append_new(list, v.is == TEXT
+						    ? gm_ctl_text_json(v.text)
+						    : number_json(f, v.number));
+	}
+	return list;
+}
+
 static json_t *to_json(const struct gm_ctl *ctl, const struct gm_ctl_field *f,
 		       const void *item)
 {
+	const void *at = (const char *)item + f->at;
 	char room[GM_CTL_CELL];
 	struct value v;
 
 	if (f->json != NULL)
 		return f->json(ctl, item);
+	/* These have a text as columns only. */
 	if (f->type == GM_TYPE_ROWS)
-		return gm_ctl_rows_json(
-			(const void *)((const char *)item + f->at));
+		return gm_ctl_rows_json(at);
+	if (f->type == GM_TYPE_LIST)
+		return list_json(ctl, f, item);
+	if (f->type == GM_TYPE_RECORD)
+		return gm_ctl_fields_json(ctl, f->fields, at, NULL);
 	v = value_of(ctl, f, item, room);
 	switch (v.is) {
 	case FLAG:
 		return json_boolean(v.number != 0);
 	case NUMBER:
-		return f->is_wide ? gm_wide_integer(v.number)
-				  : json_integer((json_int_t)v.number);
+		return number_json(f, v.number);
 	case REAL:
 		return json_real(v.real);
 	case TEXT:
@@ -150,11 +185,9 @@ json_t *gm_ctl_fields_array(const struct gm_ctl *ctl,
 {
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(
-			array, gm_ctl_fields_json(
-				       ctl, fields,
-				       (const char *)items + i * bytes, NULL));
+	for (const char *at = items; n > 0; at += bytes, n--)
+		json_array_append_new(array, gm_ctl_fields_json(ctl, fields, at,
+								NULL));
 	return array;
 }
 
@@ -175,6 +208,8 @@ static const char *to_text(const struct gm_ctl *ctl,
 		if ((f->as & (GM_AS_AGE | GM_AS_SECONDS)) != 0)
 			sprintf(room, "%.1f%s", (double)v.number / 1e9,
 				(f->as & GM_AS_AGE) != 0 ? " s" : "");
+		else if ((f->as & GM_AS_GIB) != 0)
+			sprintf(room, "%.2f", (double)v.number / GM_CTL_GIB);
 		else
 			sprintf(room, "%lld", (long long)v.number);
 		return room;
@@ -187,42 +222,54 @@ static const char *to_text(const struct gm_ctl *ctl,
 			room[-f->width] = '\0';
 		return v.text;
 	default:
-		return "-";
+		return f->none != NULL ? f->none : "-";
 	}
 }
 
-/* Print a line of @item, or the headings where that is NULL. */
-static void print_line(const struct gm_ctl *ctl,
-		       const struct gm_ctl_field *fields, const void *item)
+/* @between: blanks before the next column. */
+static void put_columns(const struct gm_ctl *ctl,
+			const struct gm_ctl_field *fields, const void *item,
+			int *between)
 {
 	char room[GM_CTL_CELL];
-	int between = 0;
 
 	for (; has_more(fields); fields++) {
 		const char *heading = fields->heading;
 		int blanks;
 
+		if (fields->type == GM_TYPE_RECORD)
+			put_columns(ctl, fields->fields,
+				    item != NULL
+					    ? (const char *)item + fields->at
+					    : NULL,
+				    between);
 		if (heading == NULL)
 			continue;
 		blanks = (int)strspn(heading, " ");
-		printf("%*s%*s", between + blanks, "", fields->width,
+		printf("%*s%*s", *between + blanks, "", fields->width,
 		       item != NULL ? to_text(ctl, fields, item, room)
 				    : heading + blanks);
-		between = 1;
+		*between = 1;
 	}
+}
+
+void gm_ctl_fields_line(const struct gm_ctl *ctl,
+			const struct gm_ctl_field *fields, const void *item)
+{
+	int between = 0;
+
+	put_columns(ctl, fields, item, &between);
 	putchar('\n');
 }
 
-int gm_ctl_print_wide(json_t *object)
+void gm_ctl_print_wide(json_t *object)
 {
 	char *text = object != NULL ? gm_wide_dump(object) : NULL;
-	bool good = text != NULL && puts(text) >= 0;
 
-	if (!good)
-		gm_ctl_say("cannot print");
+	if (text == NULL || puts(text) < 0)
+		gm_ctl_failed("cannot print");
 	json_decref(object);
 	free(text);
-	return good ? GM_EXIT_OK : GM_EXIT_FAILED;
 }
 
 /* ---- a list -------------------------------------------------------------- */
@@ -231,7 +278,7 @@ struct gm_ctl_list gm_ctl_list_begin(const struct gm_ctl *ctl,
 				     const struct gm_ctl_field *fields)
 {
 	if (!ctl->json)
-		print_line(ctl, fields, NULL);
+		gm_ctl_fields_line(ctl, fields, NULL);
 	return (struct gm_ctl_list){ ctl, fields,
 				     ctl->json ? json_array() : NULL };
 }
@@ -243,53 +290,50 @@ void gm_ctl_list_add(const struct gm_ctl_list *list, const void *item)
 			list->items, gm_ctl_fields_json(list->ctl, list->fields,
 							item, NULL));
 	else
-		print_line(list->ctl, list->fields, item);
+		gm_ctl_fields_line(list->ctl, list->fields, item);
 }
 
-int gm_ctl_list_end(struct gm_ctl_list *list, const char *name, int ret)
+void gm_ctl_list_end(const struct gm_ctl_list *list, const char *name)
 {
 	bool is_wide = false;
 
+	if (list->items == NULL)
+		return;
 	for (const struct gm_ctl_field *f = list->fields; has_more(f); f++)
 		is_wide = is_wide || f->is_wide;
-	if (ret == GM_EXIT_OK && list->items != NULL)
-		return (is_wide ? gm_ctl_print_wide : gm_ctl_print)(
-			json_pack("{s:o}", name, list->items));
-	json_decref(list->items);
-	return ret;
+	(is_wide ? gm_ctl_print_wide
+		 : gm_ctl_print)(json_pack("{s:o}", name, list->items));
 }
 
-int gm_ctl_list_named(const struct gm_ctl *ctl,
-		      const struct gm_ctl_named *named, void *item)
+void gm_ctl_list_named(const struct gm_ctl *ctl,
+		       const struct gm_ctl_named *named, void *item)
 {
 	struct gm_ctl_list list = gm_ctl_list_begin(ctl, named->fields);
 	char name[GPUMAP_NAME_MAX + 1];
 	uint32_t cursor = 0;
-	int ret = GM_EXIT_OK;
 
-	while (ret == GM_EXIT_OK && named->next(ctl->map, &cursor, name) == 1) {
+	while (named->next(ctl->map, &cursor, name) == 1) {
 		int error = named->read(ctl, name, item);
 
 		if (error == 0)
 			gm_ctl_list_add(&list, item);
 		else if (error != -ENOENT) /* which is released meanwhile */
-			ret = gm_ctl_fail(ctl, error, "%s \"%s\"", named->what,
-					  name);
+			gm_ctl_fail(ctl, error, "%s \"%s\"", named->what, name);
 	}
-	return gm_ctl_list_end(&list, named->plural, ret);
+	gm_ctl_list_end(&list, named->plural);
 }
 
-int gm_ctl_list_all(const struct gm_ctl *ctl, const char *name,
-		    const struct gm_ctl_field *fields, void *items, int n,
-		    size_t bytes)
+void gm_ctl_list_all(const struct gm_ctl *ctl, const char *name,
+		     const struct gm_ctl_field *fields, void *items, int n,
+		     size_t bytes)
 {
 	struct gm_ctl_list list;
 
 	if (n < 0)
-		return gm_ctl_fail(ctl, n, "%s", name);
+		gm_ctl_fail(ctl, n, "%s", name);
 	list = gm_ctl_list_begin(ctl, fields);
 	for (int i = 0; i < n; i++)
 		gm_ctl_list_add(&list, (const char *)items + (size_t)i * bytes);
 	free(items);
-	return gm_ctl_list_end(&list, name, GM_EXIT_OK);
+	gm_ctl_list_end(&list, name);
 }

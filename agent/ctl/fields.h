@@ -16,6 +16,7 @@
 
 #include "agent/ctl/ctl.h"
 
+#define GM_CTL_GIB  1073741824.0
 #define GM_CTL_CELL 8192 /* bytes of a column's text; more are cut */
 
 /* The type of a struct's member. */
@@ -26,9 +27,13 @@ enum gm_ctl_type {
 	GM_TYPE_U64,
 	GM_TYPE_I64,
 	GM_TYPE_DOUBLE,
+	GM_TYPE_BOOL,
 	GM_TYPE_CHARS, /* char[] */
 	GM_TYPE_TEXT,  /* const char * */
-	GM_TYPE_ROWS   /* uint64_t[]: a set of rows, as a list */
+	GM_TYPE_ROWS,  /* uint64_t[]: a set of rows, as a list */
+	/* @n of them, of @bytes each: numbers, texts, structs of @fields. */
+	GM_TYPE_LIST,
+	GM_TYPE_RECORD /* a struct of @fields, which may be columns */
 };
 
 /* How it is printed. */
@@ -45,7 +50,9 @@ enum gm_ctl_as {
 	GM_AS_COMMAND_LINE = 1 << 7,
 	/* Null, unless @bits of the member @with are set. */
 	GM_AS_KNOWN = 1 << 8,
-	GM_AS_OR_MAX = 1 << 9 /* null for UINT64_MAX */
+	GM_AS_OR_MAX = 1 << 9,  /* null above INT64_MAX */
+	GM_AS_GIB = 1 << 10,    /* bytes, as text "1.50" */
+	GM_AS_POINTER = 1 << 11 /* a list is where the member points to */
 };
 
 struct gm_ctl_field {
@@ -56,8 +63,13 @@ struct gm_ctl_field {
 	uint32_t bits;
 	size_t with;
 	bool is_wide; /* up to 2^64 - 1: see gm_ctl_print_wide() */
+	/* A list has as many items as the uint32_t @with says. */
+	const struct gm_ctl_field *fields;
+	enum gm_ctl_type of;
+	size_t bytes;
 	const char *heading;
 	int width; /* of the column; less than 0: text begins at its left */
+	const char *none; /* the text of null, "-" */
 	/* The word for a number; NULL for none, which is null. */
 	const char *(*word)(uint32_t value);
 	/* In the place of all this: text, which stays "" for null. */
@@ -75,6 +87,7 @@ struct gm_ctl_field {
 		 uint64_t: GM_TYPE_U64,        \
 		 int64_t: GM_TYPE_I64,         \
 		 double: GM_TYPE_DOUBLE,       \
+		 bool: GM_TYPE_BOOL,           \
 		 char *: GM_TYPE_CHARS,        \
 		 const char *: GM_TYPE_TEXT,   \
 		 uint64_t *: GM_TYPE_ROWS,     \
@@ -99,6 +112,35 @@ struct gm_ctl_field {
 #define GM_FIELD(tag, key, member, ...)                         \
 	{                                                       \
 		.name = key, .type = GM_CTL_TYPE(tag, member),  \
+		.at = offsetof(struct tag, member), __VA_ARGS__ \
+	}
+
+/* A list of numbers or texts, and one of structs: of member @n, an array or a
+ * pointer to one.  And a record: one struct. */
+#define GM_FIELD_LIST(tag, key, member, count, ...)                       \
+	{                                                                 \
+		.name = key, .type = GM_TYPE_LIST,                        \
+		.of = GM_CTL_TYPE(tag, member[0]),                        \
+		.at = offsetof(struct tag, member),                       \
+		.with = offsetof(struct tag, count),                      \
+		.bytes = sizeof(((struct tag *)0)->member[0]),            \
+		.as = sizeof(((struct tag *)0)->member) == sizeof(void *) \
+			      ? GM_AS_POINTER                             \
+			      : 0,                                        \
+		__VA_ARGS__                                               \
+	}
+#define GM_FIELD_ITEMS(tag, key, member, count, those) \
+	GM_FIELD_LIST(tag, key, member, count, .fields = (those))
+#define GM_FIELD_RECORD(tag, key, member, those)                      \
+	{                                                             \
+		.name = key, .type = GM_TYPE_RECORD,                  \
+		.at = offsetof(struct tag, member), .fields = (those) \
+	}
+
+/* A member char *, which is not an array. */
+#define GM_FIELD_TEXT(tag, key, member, ...)                    \
+	{                                                       \
+		.name = key, .type = GM_TYPE_TEXT,              \
 		.at = offsetof(struct tag, member), __VA_ARGS__ \
 	}
 
@@ -131,8 +173,12 @@ json_t *gm_ctl_fields_array(const struct gm_ctl *ctl,
 			    const struct gm_ctl_field *fields,
 			    const void *items, size_t n, size_t bytes);
 
+/* Print a line of columns, or the headings where @item is NULL. */
+void gm_ctl_fields_line(const struct gm_ctl *ctl,
+			const struct gm_ctl_field *fields, const void *item);
+
 /* As gm_ctl_print(), with integers up to 2^64 - 1. */
-int gm_ctl_print_wide(json_t *object);
+void gm_ctl_print_wide(json_t *object);
 
 /* A list that a command prints: lines below their headings, or an array. */
 struct gm_ctl_list {
@@ -146,9 +192,8 @@ struct gm_ctl_list gm_ctl_list_begin(const struct gm_ctl *ctl,
 				     const struct gm_ctl_field *fields);
 void gm_ctl_list_add(const struct gm_ctl_list *list, const void *item);
 
-/* Print the array as the member @name of an object, unless @ret, an exit
- * status, is one of an error.  Returns an exit status. */
-int gm_ctl_list_end(struct gm_ctl_list *list, const char *name, int ret);
+/* Print the array as the member @name of an object. */
+void gm_ctl_list_end(const struct gm_ctl_list *list, const char *name);
 
 /* A list of objects that have names. */
 struct gm_ctl_named {
@@ -162,13 +207,13 @@ struct gm_ctl_named {
 };
 
 /* Print all of them, each of which is read into @item. */
-int gm_ctl_list_named(const struct gm_ctl *ctl,
-		      const struct gm_ctl_named *named, void *item);
+void gm_ctl_list_named(const struct gm_ctl *ctl,
+		       const struct gm_ctl_named *named, void *item);
 
-/* All of that for an array of @n items of @bytes each, which is freed; or print
+/* All of that for an array of @n items of @bytes each, which is freed; or say
  * why there is none, where @n is a negative errno. */
-int gm_ctl_list_all(const struct gm_ctl *ctl, const char *name,
-		    const struct gm_ctl_field *fields, void *items, int n,
-		    size_t bytes);
+void gm_ctl_list_all(const struct gm_ctl *ctl, const char *name,
+		     const struct gm_ctl_field *fields, void *items, int n,
+		     size_t bytes);
 
 #endif

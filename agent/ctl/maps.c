@@ -30,10 +30,9 @@ static void forget(struct layer_map *map)
 
 /* Read the whole map; it may grow between the call for its size and the
  * read. */
-static int read_map(const struct gm_ctl *ctl, const char *name,
-		    struct layer_map *ret_map)
+static struct layer_map read_map(const struct gm_ctl *ctl, const char *name)
 {
-	struct layer_map map = { .head.size = sizeof(map.head) };
+	struct layer_map map = { .rows = NULL };
 	int ret;
 
 	do {
@@ -42,24 +41,20 @@ static int read_map(const struct gm_ctl *ctl, const char *name,
 		ret = gpumap_layers_read(ctl->map, name, &map.head, NULL, NULL,
 					 0, NULL, 0);
 		if (ret != 0 && ret != -ENOBUFS)
-			return ret;
-		map.rows = calloc(map.head.n_layers, sizeof(*map.rows));
-		map.bytes = calloc(map.head.n_layers, sizeof(*map.bytes));
-		map.charges = calloc(map.head.n_rows + 1, sizeof(*map.charges));
-		if (map.rows == NULL || map.bytes == NULL ||
-		    map.charges == NULL) {
-			ret = -ENOMEM;
 			break;
-		}
+		map.rows = gm_ctl_alloc(map.head.n_layers, sizeof(*map.rows));
+		map.bytes = gm_ctl_alloc(map.head.n_layers, sizeof(*map.bytes));
+		map.charges =
+			gm_ctl_alloc(map.head.n_rows, sizeof(*map.charges));
 		ret = gpumap_layers_read(ctl->map, name, &map.head, map.rows,
 					 map.bytes, map.head.n_layers,
 					 map.charges, map.head.n_rows);
 	} while (ret == -ENOBUFS);
+	if (ret == -ENOENT)
+		gm_ctl_unknown("layer map", name, "maps");
 	if (ret != 0)
-		forget(&map);
-	else
-		*ret_map = map;
-	return ret;
+		gm_ctl_fail(ctl, ret, "map \"%s\"", name);
+	return map;
 }
 
 /* ---- what is printed of one ---------------------------------------------- */
@@ -123,19 +118,19 @@ static int read_head(const struct gm_ctl *ctl, const char *name, void *ret_head)
 	return ret == -ENOBUFS ? 0 : ret;
 }
 
-int gm_ctl_maps(struct gm_ctl *ctl)
+void gm_ctl_maps(struct gm_ctl *ctl)
 {
 	static const struct gm_ctl_named maps = { "map", "maps", map_fields,
 						  gpumap_layers_next,
 						  read_head };
 	struct gpumap_layers head;
 
-	return gm_ctl_list_named(ctl, &maps, &head);
+	gm_ctl_list_named(ctl, &maps, &head);
 }
 
 /* ---- one map ------------------------------------------------------------- */
 
-static int layers_json(const struct gm_ctl *ctl, const struct layer_map *map)
+static void layers_json(const struct gm_ctl *ctl, const struct layer_map *map)
 {
 	json_t *object = gm_ctl_fields_json(ctl, map_fields, &map->head, NULL),
 	       *layers = json_array();
@@ -150,7 +145,7 @@ static int layers_json(const struct gm_ctl *ctl, const struct layer_map *map)
 			    gm_ctl_fields_array(ctl, charge_fields,
 						map->charges, map->head.n_rows,
 						sizeof(*map->charges)));
-	return gm_ctl_print(object);
+	gm_ctl_print(object);
 }
 
 static void layers_table(const struct layer_map *map)
@@ -180,41 +175,32 @@ static void layers_table(const struct layer_map *map)
 				      : "");
 }
 
-int gm_ctl_layers(struct gm_ctl *ctl)
+void gm_ctl_layers(struct gm_ctl *ctl)
 {
-	struct layer_map map;
-	int ret;
+	struct layer_map map = read_map(ctl, ctl->args[0]);
 
-	ret = read_map(ctl, ctl->args[0], &map);
-	if (ret == -ENOENT)
-		return gm_ctl_unknown("layer map", ctl->args[0], "maps");
-	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "map \"%s\"", ctl->args[0]);
-	ret = GM_EXIT_OK;
 	if (ctl->json)
-		ret = layers_json(ctl, &map);
+		layers_json(ctl, &map);
 	else
 		layers_table(&map);
 	forget(&map);
-	return ret;
 }
 
-static int published(const struct gm_ctl *ctl, const char *name,
-		     const struct gm_weights_sizes *model)
+static void published(const struct gm_ctl *ctl, const char *name,
+		      const struct gm_weights_sizes *model)
 {
 	struct gpumap_layers head;
 	char size[32];
 	int ret = read_head(ctl, name, &head);
 
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "map \"%s\"", name);
+		gm_ctl_fail(ctl, ret, "map \"%s\"", name);
 	if (ctl->json) {
-		json_t *object =
-			gm_ctl_fields_json(ctl, map_fields, &head, NULL);
-
-		json_object_set_new(object, "n_tensors",
-				    json_integer((json_int_t)model->n_tensors));
-		return gm_ctl_print(object);
+		gm_ctl_print(gm_ctl_fields_json(
+			ctl, map_fields, &head,
+			json_pack("{s:I}", "n_tensors",
+				  (json_int_t)model->n_tensors)));
+		return;
 	}
 	printf("%s: version %llu, %u layer%s over %u row%s", name,
 	       (unsigned long long)head.version, head.n_layers,
@@ -224,10 +210,9 @@ static int published(const struct gm_ctl *ctl, const char *name,
 		       (unsigned long long)model->n_tensors,
 		       gm_size_text(model->total_bytes, size));
 	putchar('\n');
-	return GM_EXIT_OK;
 }
 
-int gm_ctl_publish(struct gm_ctl *ctl)
+void gm_ctl_publish(struct gm_ctl *ctl)
 {
 	struct gpumap_layers_request request = { .size = sizeof(request),
 						 .name = ctl->args[0],
@@ -237,15 +222,13 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 
 	if (GM_TEXT(ctl, SPEC) == NULL ||
 	    (GM_TEXT(ctl, MODEL) != NULL && GM_GIVEN(ctl, LAYERS)))
-		return gm_ctl_wrong("publish needs --spec, and --model or "
-				    "--layers or neither of them");
+		gm_ctl_wrong("publish needs --spec, and --model or --layers or "
+			     "neither of them");
 	if (GM_NUMBER(ctl, LAYERS) > UINT32_MAX)
-		return gm_ctl_wrong("--layers: a layer map has at most 65536");
+		gm_ctl_wrong("--layers: a layer map has at most 65536");
 	request.n_layers = (uint32_t)GM_NUMBER(ctl, LAYERS);
 	if (GM_TEXT(ctl, MODEL) != NULL) {
-		ret = gm_ctl_measure(ctl, &model);
-		if (ret != GM_EXIT_OK)
-			return ret;
+		gm_ctl_measure(ctl, &model);
 		request.n_layers = model.n_layers;
 		request.layer_bytes = model.layer_bytes;
 		request.other_bytes = model.other_bytes;
@@ -253,11 +236,9 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	}
 	ret = gpumap_layers_publish(ctl->map, &request);
 	if (ret != 0)
-		ret = gm_ctl_fail(ctl, ret, "publish \"%s\"", ctl->args[0]);
-	else
-		ret = published(ctl, ctl->args[0], &model);
+		gm_ctl_fail(ctl, ret, "publish \"%s\"", ctl->args[0]);
+	published(ctl, ctl->args[0], &model);
 	gm_weights_sizes_free(&model);
-	return ret;
 }
 
 /* The bytes of the share of this name, which releasing the map leaves; 0:
@@ -278,7 +259,7 @@ static uint64_t still_held(const struct gm_ctl *ctl, const char *name,
 	return bytes;
 }
 
-int gm_ctl_release(struct gm_ctl *ctl)
+void gm_ctl_release(struct gm_ctl *ctl)
 {
 	const char *name = ctl->args[0];
 	int ret = gpumap_layers_release(ctl->map, name);
@@ -287,13 +268,13 @@ int gm_ctl_release(struct gm_ctl *ctl)
 	char size[32];
 
 	if (ret == 0 && ctl->json)
-		return gm_ctl_print(json_pack("{s:s, s:I}", "released", name,
-					      "held_bytes", (json_int_t)held));
-	ret = gm_ctl_released(ctl, ret, "layer map", "maps");
-	if (held > 0)
+		gm_ctl_print(json_pack("{s:s, s:I}", "released", name,
+				       "held_bytes", (json_int_t)held));
+	else
+		gm_ctl_released(ctl, ret, "layer map", "maps");
+	if (held > 0 && !ctl->json)
 		printf("  the share \"%s\" stays, with %s for %u session%s: "
 		       "gpumapctl shares release %s ends it\n",
 		       name, gm_size_text(held, size), holders,
 		       gm_ctl_s(holders), name);
-	return ret;
 }

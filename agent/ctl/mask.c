@@ -36,7 +36,8 @@ static const uint32_t of_form[] = {
 struct mask {
 	struct gpumap_mask_info info;
 	uint32_t rows[GPUMAP_ROWS_MAX];
-	uint32_t known; /* what it has */
+	uint32_t n_rows, rank; /* of these arrays */
+	uint32_t known;        /* what it has */
 	char hash[20];
 	char shape[96];   /* "96 x 100"; "": it has no tensor */
 	const char *rule; /* the name for --kind, or "loaded" */
@@ -59,44 +60,16 @@ static int read_mask(const struct gm_ctl *ctl, const char *name, void *ret_mask)
 	mask->rule = mask->known != 0 ? gm_ctl_mask_form(info->form)
 				      : gm_ctl_mask_kind(info->kind);
 	snprintf(mask->hash, sizeof(mask->hash), "%016" PRIx64, info->hash);
+	mask->n_rows =
+		info->n_rows < GPUMAP_ROWS_MAX ? info->n_rows : GPUMAP_ROWS_MAX;
+	mask->rank = info->rank < GPUMAP_MASK_RANK_MAX ? info->rank
+						       : GPUMAP_MASK_RANK_MAX;
 	mask->shape[0] = '\0';
-	for (uint32_t i = 0; i < info->rank && i < GPUMAP_MASK_RANK_MAX; i++)
+	for (uint32_t i = 0; i < mask->rank; i++)
 		at += (size_t)snprintf(mask->shape + at,
 				       sizeof(mask->shape) - at, "%s%" PRIu64,
 				       i ? " x " : "", info->shape[i]);
 	return ret;
-}
-
-static json_t *numbers(const uint64_t *from, uint32_t n)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < n && i < GPUMAP_MASK_RANK_MAX; i++)
-		json_array_append_new(list, gm_wide_integer(from[i]));
-	return list;
-}
-
-static json_t *shape_json(const struct gm_ctl *ctl, const void *mask)
-{
-	const struct mask *m = mask;
-
-	return numbers(m->info.shape, m->info.rank);
-}
-
-static json_t *strides_json(const struct gm_ctl *ctl, const void *mask)
-{
-	const struct mask *m = mask;
-
-	return numbers(m->info.strides, m->info.rank);
-}
-
-static json_t *rows_json(const struct gm_ctl *ctl, const void *mask)
-{
-	const struct mask *m = mask;
-
-	return gm_ctl_list_json(m->rows, m->info.n_rows < GPUMAP_ROWS_MAX
-						 ? m->info.n_rows
-						 : GPUMAP_ROWS_MAX);
 }
 
 #define MASK(name, member, ...) GM_FIELD(mask, name, info.member, __VA_ARGS__)
@@ -114,16 +87,16 @@ static const struct gm_ctl_field mask_fields[] = {
 	IF_KNOWN("form", form, TENSOR, .word = gm_ctl_mask_form),
 	IF_KNOWN("dtype", dtype, TENSOR, GM_COLUMN("dtype", -5),
 		 .word = gm_ctl_dtype),
-	MASK("shape", shape, .json = shape_json),
+	GM_FIELD_LIST(mask, "shape", info.shape, rank, .is_wide = true),
 	GM_FIELD(mask, NULL, shape, GM_COLUMN("shape", -17),
 		 .as = GM_AS_OR_NULL),
-	MASK("strides", strides, .json = strides_json),
+	GM_FIELD_LIST(mask, "strides", info.strides, rank, .is_wide = true),
 	MASK("bytes", bytes, GM_COLUMN("bytes", 10), .as = GM_AS_SIZE),
 	MASK(NULL, n_rows, GM_COLUMN("rows", 5)),
 	MASK(NULL, owner_uid, GM_COLUMN("uid", 6)),
 	GM_FIELD(mask, "hash", hash),
 	MASK("map", map, GM_COLUMN(" map", 0), .as = GM_AS_OR_NULL),
-	GM_FIELD(mask, "rows", rows, .json = rows_json),
+	GM_FIELD_LIST(mask, "rows", rows, n_rows),
 	IF_KNOWN("tgt_len", tgt_len, SIZE),
 	IF_KNOWN("past_kv_len", past_kv_len, PAST),
 	IF_KNOWN("sliding_window", sliding_window, WINDOW),
@@ -133,14 +106,14 @@ static const struct gm_ctl_field mask_fields[] = {
 
 /* ---- list ---------------------------------------------------------------- */
 
-int gm_ctl_mask_list(struct gm_ctl *ctl)
+void gm_ctl_mask_list(struct gm_ctl *ctl)
 {
 	static const struct gm_ctl_named masks = { "mask", "masks", mask_fields,
 						   gpumap_mask_next,
 						   read_mask };
 	struct mask mask;
 
-	return gm_ctl_list_named(ctl, &masks, &mask);
+	gm_ctl_list_named(ctl, &masks, &mask);
 }
 
 /* ---- show ---------------------------------------------------------------- */
@@ -209,20 +182,19 @@ static struct gm_picture picture_of(const struct gpumap_mask_view *view)
 	};
 }
 
-static int write_image(const struct gm_picture *picture, const char *path)
+static void write_image(const struct gm_picture *picture, const char *path)
 {
 	FILE *to = fopen(path, "we");
 	int ret = to != NULL ? gm_picture_write(picture, to) : -errno;
 
 	if (to != NULL && fclose(to) != 0 && ret == 0)
 		ret = -errno;
-	if (ret == 0)
-		return GM_EXIT_OK;
-	return gm_ctl_failed("%s: %s", path, strerror(-ret));
+	if (ret != 0)
+		gm_ctl_failed("%s: %s", path, strerror(-ret));
 }
 
-static int show_json(const struct gm_ctl *ctl, const struct shown *s,
-		     const char *drawn)
+static void show_json(const struct gm_ctl *ctl, const struct shown *s,
+		      const char *drawn)
 {
 	json_t *object = gm_ctl_fields_json(ctl, mask_fields, &s->mask, NULL),
 	       *lines = json_null();
@@ -238,7 +210,7 @@ static int show_json(const struct gm_ctl *ctl, const struct shown *s,
 	}
 	json_object_set_new(object, "row", json_integer(s->view->row));
 	json_object_set_new(object, "picture", lines);
-	return gm_ctl_print_wide(object);
+	gm_ctl_print_wide(object);
 }
 
 static void show_text(const struct shown *s, const char *drawn)
@@ -265,31 +237,30 @@ static void show_text(const struct shown *s, const char *drawn)
 		       s->view->row);
 }
 
-static int show(const struct gm_ctl *ctl, const struct shown *s)
+static void show(const struct gm_ctl *ctl, const struct shown *s)
 {
 	const struct gm_picture picture =
 		s->view->data != NULL ? picture_of(s->view)
 				      : (struct gm_picture){ .elements = NULL };
 	char text[GM_PICTURE_TEXT], *drawn = NULL;
-	int ret = GM_EXIT_OK;
 
 	if (picture.elements != NULL)
 		drawn = gm_picture_print(&picture, text);
 	if (GM_TEXT(ctl, PGM) != NULL && drawn == NULL)
-		return gm_ctl_failed(
+		gm_ctl_failed(
 			"mask \"%s\" has nothing to draw on row %u: give the "
 			"row of a host with --rows, or a mask with a tensor",
 			s->mask.info.name, s->view->row);
 	if (GM_TEXT(ctl, PGM) != NULL)
-		ret = write_image(&picture, GM_TEXT(ctl, PGM));
-	if (ret == GM_EXIT_OK && ctl->json)
-		ret = show_json(ctl, s, drawn);
-	else if (ret == GM_EXIT_OK)
+		write_image(&picture, GM_TEXT(ctl, PGM));
+	if (ctl->json)
+		show_json(ctl, s, drawn);
+	else
 		show_text(s, drawn);
-	return ret;
 }
 
-static int no_replica(const struct gm_ctl *ctl, const struct shown *s)
+static _Noreturn void no_replica(const struct gm_ctl *ctl,
+				 const struct shown *s)
 {
 	const struct gpumap_mask_info *info = &s->mask.info;
 
@@ -301,34 +272,34 @@ static int no_replica(const struct gm_ctl *ctl, const struct shown *s)
 	for (uint32_t i = 0; i < info->n_rows; i++)
 		fprintf(stderr, " %u", s->mask.rows[i]);
 	fputs("; see gpumapctl devices\n", stderr);
-	return GM_EXIT_FAILED;
+	gm_ctl_exit(GM_EXIT_FAILED);
 }
 
-int gm_ctl_mask_show(struct gm_ctl *ctl)
+void gm_ctl_mask_show(struct gm_ctl *ctl)
 {
 	const char *name = ctl->args[0];
 	struct shown s = { .opened = NULL };
 	int ret;
 
 	if (ctl->n_rows > 1)
-		return gm_ctl_wrong(
-			"mask show looks at one row: give one to --rows");
+		gm_ctl_wrong("mask show looks at one row: give one to --rows");
 	ret = open_mask(ctl, name, &s);
+	if (ret == -ENOENT)
+		gm_ctl_unknown("mask", name, "mask list");
 	if (ret != 0)
-		return ret == -ENOENT
-			       ? gm_ctl_unknown("mask", name, "mask list")
-			       : gm_ctl_fail(ctl, ret, "mask \"%s\"", name);
-	ret = s.view != NULL ? show(ctl, &s) : no_replica(ctl, &s);
+		gm_ctl_fail(ctl, ret, "mask \"%s\"", name);
+	if (s.view == NULL)
+		no_replica(ctl, &s);
+	show(ctl, &s);
 	gpumap_mask_close(ctl->map, s.opened);
-	return ret;
 }
 
 /* ---- release ------------------------------------------------------------- */
 
-int gm_ctl_mask_release(struct gm_ctl *ctl)
+void gm_ctl_mask_release(struct gm_ctl *ctl)
 {
-	return gm_ctl_released(ctl, gpumap_mask_release(ctl->map, ctl->args[0]),
-			       "mask", "mask list");
+	gm_ctl_released(ctl, gpumap_mask_release(ctl->map, ctl->args[0]),
+			"mask", "mask list");
 }
 
 /* ---- publish ------------------------------------------------------------- */
@@ -371,120 +342,89 @@ const char *gm_ctl_mask_rule(size_t i)
 }
 
 /* Say so of the first of these options. */
-static int wrong(const char *what, const char *verb, gm_ctl_set options)
+static _Noreturn void wrong(const char *what, const char *verb,
+			    gm_ctl_set options)
 {
 	size_t i = 0;
 
 	while ((options >> i & 1) == 0)
 		i++;
-	return gm_ctl_wrong("a mask %s %s --%s; see gpumapctl(1)", what, verb,
-			    gm_ctl_option_at(i)->name);
-}
-
-static int explain(const struct gm_plan_error *error, int ret)
-{
-	gm_ctl_plan_error(error);
-	return ret;
+	gm_ctl_wrong("a mask %s %s --%s; see gpumapctl(1)", what, verb,
+		     gm_ctl_option_at(i)->name);
 }
 
 /* ---- by a rule ----------------------------------------------------------- */
 
-static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
+static void by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
 	const gm_ctl_set given = ctl->given & FACTS;
-	int i = gm_ctl_find_word("--kind", GM_TEXT(ctl, KIND), kinds,
-				 sizeof(kinds[0]), N_KINDS);
-	const struct kind *kind;
+	const struct kind *kind =
+		&kinds[gm_ctl_find_word("--kind", GM_TEXT(ctl, KIND), kinds,
+					sizeof(kinds[0]), N_KINDS)];
 	struct gm_plan_error error;
 	char what[64];
 
-	if (i < 0)
-		return GM_EXIT_USAGE;
-	kind = &kinds[i];
 	snprintf(what, sizeof(what), "of kind %s", kind->name);
 	if ((kind->needs & ~given) != 0)
-		return wrong(what, "needs", kind->needs & ~given);
+		wrong(what, "needs", kind->needs & ~given);
 	if ((given & ~(kind->needs | kind->takes)) != 0)
-		return wrong(what, "does not take",
-			     given & ~(kind->needs | kind->takes));
+		wrong(what, "does not take",
+		      given & ~(kind->needs | kind->takes));
 	r->kind = kind->kind;
 	r->form = kind->form;
 	r->dtype = kind->kind == GPUMAP_MASK_CUSTOM ? GPUMAP_DTYPE_BF16 : 0;
 	if (GM_TEXT(ctl, DTYPE) != NULL &&
 	    gm_mask_dtype_parse(GM_TEXT(ctl, DTYPE), &r->dtype, &error) != 0)
-		return explain(&error, GM_EXIT_USAGE);
+		gm_ctl_wrong("%s%s%s", error.text,
+			     error.remedy[0] != '\0' ? "; " : "", error.remedy);
 	r->tgt_len = GM_NUMBER(ctl, SIZE);
 	r->past_kv_len = GM_NUMBER(ctl, PAST);
 	r->sliding_window = GM_NUMBER(ctl, WINDOW);
 	r->chunk_size = GM_NUMBER(ctl, CHUNK);
-	return GM_EXIT_OK;
 }
 
 /* ---- from a file --------------------------------------------------------- */
 
-static int read_tensor(const struct gm_ctl *ctl, const struct gm_file *file,
-		       const struct gm_mask_tensor *tensor, char *data,
-		       struct gm_plan_error *error)
+/* Read the mask's elements.  Returns them, to free(). */
+static void *from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
 	struct gm_progress progress = { .ctl = ctl,
 					.what = "read",
 					.name = ctl->args[0] };
-	int ret = 0;
-
-	gm_progress_begin(&progress, tensor->bytes);
-	for (uint64_t at = 0; ret == 0 && at < tensor->bytes;) {
-		uint64_t n = tensor->bytes - at;
-
-		if (n > PIECE)
-			n = PIECE;
-		ret = gm_file_read(file, tensor->offset + at, data + at, n,
-				   error);
-		at += n;
-		gm_progress_tell(&progress, at, tensor->bytes);
-	}
-	gm_progress_end(&progress, ret == 0);
-	return ret;
-}
-
-/* Read the mask's elements, to free(). */
-static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
-		     void **ret_data)
-{
 	struct gm_mask_tensor tensor;
 	struct gm_plan_error error;
 	struct gm_file file;
-	void *data = NULL;
-	int ret;
+	uint64_t at = 0, n;
+	char *data;
+	int ret = 0;
 
 	if ((ctl->given & FACTS) != 0)
-		return wrong("from a file", "does not take",
-			     ctl->given & FACTS);
+		wrong("from a file", "does not take", ctl->given & FACTS);
 	if (gm_file_open(GM_TEXT(ctl, FILE),
-			 "give the path of a .npy or a "
-			 "safetensors file",
-			 &file, &error) != 0)
-		return explain(&error, GM_EXIT_FAILED);
-	ret = gm_mask_tensor_read(&file, GM_TEXT(ctl, TENSOR), &tensor, &error);
-	if (ret == 0) {
-		data = malloc(tensor.bytes);
-		if (data == NULL)
-			ret = gm_error_no_memory(&error);
+			 "give the path of a .npy or a safetensors file", &file,
+			 &error) != 0 ||
+	    gm_mask_tensor_read(&file, GM_TEXT(ctl, TENSOR), &tensor, &error) !=
+		    0)
+		gm_ctl_plan_error(&error);
+	data = gm_ctl_alloc(1, tensor.bytes);
+	gm_progress_begin(&progress, tensor.bytes);
+	for (; ret == 0 && at < tensor.bytes; at += n) {
+		n = tensor.bytes - at < PIECE ? tensor.bytes - at : PIECE;
+		ret = gm_file_read(&file, tensor.offset + at, data + at, n,
+				   &error);
+		gm_progress_tell(&progress, at + n, tensor.bytes);
 	}
-	if (ret == 0)
-		ret = read_tensor(ctl, &file, &tensor, data, &error);
+	gm_progress_end(&progress, ret == 0);
+	if (ret != 0)
+		gm_ctl_plan_error(&error);
 	gm_file_close(&file);
-	if (ret != 0) {
-		free(data);
-		return explain(&error, GM_EXIT_FAILED);
-	}
 	r->kind = GPUMAP_MASK_CUSTOM;
 	r->form = GPUMAP_MASK_LOADED;
 	r->dtype = tensor.dtype;
 	r->rank = tensor.rank;
 	memcpy(r->shape, tensor.shape, sizeof(r->shape));
 	r->data = data;
-	*ret_data = data;
-	return GM_EXIT_OK;
+	return data;
 }
 
 /* ---- rows --------------------------------------------------------------- */
@@ -524,23 +464,24 @@ static void print_window(const struct gpumap_mask_info *info)
 		       window, window - 1);
 }
 
-static int published(const struct gm_ctl *ctl, const char *name,
-		     const struct gpumap_mask_result *result)
+static void published(const struct gm_ctl *ctl, const char *name,
+		      const struct gpumap_mask_result *result)
 {
+	static const struct gm_ctl_field fields[] = {
+		GM_MEMBERS(gpumap_mask_result, n_copies, n_shared),
+		{ 0 },
+	};
 	struct mask mask;
 	char size[32];
-	json_t *object;
 	int ret = read_mask(ctl, name, &mask);
 
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "mask \"%s\"", name);
+		gm_ctl_fail(ctl, ret, "mask \"%s\"", name);
 	if (ctl->json) {
-		object = gm_ctl_fields_json(ctl, mask_fields, &mask, NULL);
-		json_object_set_new(object, "n_copies",
-				    json_integer(result->n_copies));
-		json_object_set_new(object, "n_shared",
-				    json_integer(result->n_shared));
-		return gm_ctl_print_wide(object);
+		gm_ctl_print_wide(gm_ctl_fields_json(
+			ctl, fields, result,
+			gm_ctl_fields_json(ctl, mask_fields, &mask, NULL)));
+		return;
 	}
 	printf("%s: version %llu, %s", name,
 	       (unsigned long long)mask.info.version, mask.rule);
@@ -553,48 +494,37 @@ static int published(const struct gm_ctl *ctl, const char *name,
 	       gm_ctl_s(result->n_copies), result->n_shared,
 	       gm_ctl_s(result->n_shared));
 	print_window(&mask.info);
-	return GM_EXIT_OK;
 }
 
-/* All replicas become visible at once, so none is there until all are. */
-static int publish(const struct gm_ctl *ctl,
-		   const struct gpumap_mask_request *request,
-		   struct gpumap_mask_result *ret_result)
-{
-	struct gm_progress progress = { .ctl = ctl,
-					.what = "publish",
-					.name = request->name,
-					.unit = "masks" };
-	int ret;
-
-	gm_progress_begin(&progress, 1);
-	ret = gpumap_mask_publish(ctl->map, request, ret_result);
-	gm_progress_end(&progress, ret == 0);
-	return ret;
-}
-
-int gm_ctl_mask_publish(struct gm_ctl *ctl)
+void gm_ctl_mask_publish(struct gm_ctl *ctl)
 {
 	struct gpumap_mask_request request = { .size = sizeof(request),
 					       .name = ctl->args[0] };
 	struct gpumap_mask_result result = { .size = sizeof(result) };
+	struct gm_progress progress = { .ctl = ctl,
+					.what = "publish",
+					.name = request.name,
+					.unit = "masks" };
 	void *data = NULL;
 	int ret;
 
 	if ((GM_TEXT(ctl, KIND) != NULL) == (GM_TEXT(ctl, FILE) != NULL) ||
 	    (GM_TEXT(ctl, TENSOR) != NULL && GM_TEXT(ctl, FILE) == NULL) ||
 	    (GM_TEXT(ctl, MAP) != NULL && ctl->n_rows != 0))
-		return gm_ctl_wrong(
-			"mask publish needs --kind, or --file with or without "
-			"--tensor; and takes --map or --rows");
-	ret = GM_TEXT(ctl, KIND) != NULL ? by_rule(ctl, &request)
-					 : from_file(ctl, &request, &data);
-	if (ret != GM_EXIT_OK)
-		return ret;
+		gm_ctl_wrong("mask publish needs --kind, or --file with or "
+			     "without --tensor; and takes --map or --rows");
+	if (GM_TEXT(ctl, KIND) != NULL)
+		by_rule(ctl, &request);
+	else
+		data = from_file(ctl, &request);
 	choose_rows(ctl, &request);
-	ret = publish(ctl, &request, &result);
+	/* All replicas become visible at once, so none is there until all
+	 * are. */
+	gm_progress_begin(&progress, 1);
+	ret = gpumap_mask_publish(ctl->map, &request, &result);
+	gm_progress_end(&progress, ret == 0);
 	free(data);
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "publish \"%s\"", request.name);
-	return published(ctl, request.name, &result);
+		gm_ctl_fail(ctl, ret, "publish \"%s\"", request.name);
+	published(ctl, request.name, &result);
 }

@@ -12,11 +12,6 @@
 #include "agent/ctl/parse.h"
 #include "agent/mesh/mesh.h"
 
-static int wrong(const char *why)
-{
-	return gm_ctl_wrong("%s; see gpumapctl --help", why);
-}
-
 /* Print the topology of a published mesh: "mixed=2x2x2". */
 static const char *topology_text(const struct gpumap_mesh *mesh,
 				 char ret_text[GM_MESH_TEXT])
@@ -62,14 +57,14 @@ static int read_head(const struct gm_ctl *ctl, const char *name, void *ret_mesh)
 	return gpumap_mesh_read(ctl->map, name, mesh, NULL, 0);
 }
 
-int gm_ctl_mesh_list(struct gm_ctl *ctl)
+void gm_ctl_mesh_list(struct gm_ctl *ctl)
 {
 	static const struct gm_ctl_named meshes = {
 		"mesh", "meshes", mesh_fields, gpumap_mesh_next, read_head
 	};
 	struct gpumap_mesh mesh;
 
-	return gm_ctl_list_named(ctl, &meshes, &mesh);
+	gm_ctl_list_named(ctl, &meshes, &mesh);
 }
 
 /* ---- publish ------------------------------------------------------------- */
@@ -81,222 +76,231 @@ struct groups {
 	uint32_t ranks[GM_CTL_GROUPS][GPUMAP_ROWS_MAX];
 };
 
-/* Parse "0,2,3".  The agent checks that each rank exists and occurs only
- * once. */
-static int read_ranks(const char *text, struct gpumap_mesh_added *to,
-		      uint32_t ranks[GPUMAP_ROWS_MAX])
+static _Noreturn void no_group(void)
 {
-	to->ranks = ranks;
-	while (to->n < GPUMAP_ROWS_MAX) {
-		size_t n = strcspn(text, ",");
+	gm_ctl_wrong("mesh publish: --group is NAME=RANKS, such as left=0,1; "
+		     "see gpumapctl --help");
+}
+
+/* Read "NAME=0,2,3".  The agent checks that each rank exists and occurs only
+ * once. */
+static void read_group(struct groups *groups, uint32_t i, const char *text)
+{
+	struct gpumap_mesh_added *to = &groups->of[i];
+	size_t n = strcspn(text, "=");
+
+	if (text[n] != '=' || n == 0 || n > GPUMAP_NAME_MAX)
+		no_group();
+	memcpy(groups->names[i], text, n);
+	to->name = groups->names[i];
+	to->backend = GPUMAP_MESH_GLOO;
+	to->ranks = groups->ranks[i];
+	do {
 		char digits[12];
 		uint64_t rank;
 
-		if (n >= sizeof(digits))
-			return -EINVAL;
-		memcpy(digits, text, n);
-		digits[n] = '\0';
-		if (gm_parse_number(digits, &rank) != 0 || rank >= UINT32_MAX)
-			return -EINVAL;
-		ranks[to->n++] = (uint32_t)rank;
-		if (text[n] == '\0')
-			return 0;
 		text += n + 1;
-	}
-	return -E2BIG;
+		n = strcspn(text, ",");
+		snprintf(digits, sizeof(digits), "%.*s", (int)n, text);
+		if (n >= sizeof(digits) || to->n == GPUMAP_ROWS_MAX ||
+		    gm_parse_number(digits, &rank) != 0 || rank >= UINT32_MAX)
+			no_group();
+		groups->ranks[i][to->n++] = (uint32_t)rank;
+	} while (text[n] != '\0');
 }
 
-static int read_groups(const struct gm_ctl *ctl, struct groups *groups)
-{
-	for (uint32_t i = 0; i < ctl->n_groups; i++) {
-		const char *text = ctl->groups[i];
-		size_t n = strcspn(text, "=");
-		struct gpumap_mesh_added *to = &groups->of[i];
-
-		if (text[n] != '=' || n == 0 || n > GPUMAP_NAME_MAX ||
-		    read_ranks(text + n + 1, to, groups->ranks[i]) != 0)
-			return -EINVAL;
-		memcpy(groups->names[i], text, n);
-		to->name = groups->names[i];
-		to->backend = GPUMAP_MESH_GLOO;
-	}
-	return 0;
-}
-
-static int published(const struct gm_ctl *ctl, const char *name)
+static void published(const struct gm_ctl *ctl, const char *name)
 {
 	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
 	int ret = gpumap_mesh_read(ctl->map, name, &mesh, NULL, 0);
 	char topology[GM_MESH_TEXT];
 
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "mesh \"%s\"", name);
+		gm_ctl_fail(ctl, ret, "mesh \"%s\"", name);
 	if (ctl->json)
-		return gm_ctl_print(
-			gm_ctl_fields_json(ctl, mesh_fields, &mesh, NULL));
-	printf("%s: version %llu, %s over %u rank%s, %u group%s\n", name,
-	       (unsigned long long)mesh.version, topology_text(&mesh, topology),
-	       mesh.world, gm_ctl_s(mesh.world), mesh.n_groups,
-	       gm_ctl_s(mesh.n_groups));
-	return GM_EXIT_OK;
+		gm_ctl_print(gm_ctl_fields_json(ctl, mesh_fields, &mesh, NULL));
+	else
+		printf("%s: version %llu, %s over %u rank%s, %u group%s\n",
+		       name, (unsigned long long)mesh.version,
+		       topology_text(&mesh, topology), mesh.world,
+		       gm_ctl_s(mesh.world), mesh.n_groups,
+		       gm_ctl_s(mesh.n_groups));
 }
 
-int gm_ctl_mesh_publish(struct gm_ctl *ctl)
+void gm_ctl_mesh_publish(struct gm_ctl *ctl)
 {
-	struct groups *groups;
+	struct groups *groups = gm_ctl_alloc(1, sizeof(*groups));
+	struct gpumap_mesh_request request = { .size = sizeof(request),
+					       .name = ctl->args[0],
+					       .rows = ctl->rows,
+					       .n_rows = ctl->n_rows,
+					       .added = groups->of,
+					       .n_added = ctl->n_groups };
 	struct gm_plan_error error;
 	struct gm_mesh_shape shape;
-	struct gpumap_mesh_request request;
 	int ret;
 
 	if (GM_TEXT(ctl, TOPOLOGY) == NULL)
-		return wrong("mesh publish needs --topology");
-	groups = calloc(1, sizeof(*groups));
-	if (groups == NULL)
-		return gm_ctl_fail(ctl, -ENOMEM, "mesh");
-	if (read_groups(ctl, groups) != 0) {
-		free(groups);
-		return wrong("mesh publish: --group is NAME=RANKS, such as "
-			     "left=0,1");
-	}
-	if (gm_mesh_parse(GM_TEXT(ctl, TOPOLOGY), &shape, &error) != 0) {
-		gm_ctl_say("%s; %s", error.text, error.remedy);
-		free(groups);
-		return GM_EXIT_USAGE;
-	}
-	request = (struct gpumap_mesh_request){
-		.size = sizeof(request),
-		.name = ctl->args[0],
-		.topology = shape.kind,
-		.tp = shape.tp,
-		.pp = shape.pp,
-		.dp = shape.dp,
-		.rows = ctl->rows,
-		.n_rows = ctl->n_rows,
-		.added = groups->of,
-		.n_added = ctl->n_groups,
-	};
+		gm_ctl_wrong("mesh publish needs --topology; see gpumapctl "
+			     "--help");
+	for (uint32_t i = 0; i < ctl->n_groups; i++)
+		read_group(groups, i, ctl->groups[i]);
+	if (gm_mesh_parse(GM_TEXT(ctl, TOPOLOGY), &shape, &error) != 0)
+		gm_ctl_wrong("%s; %s", error.text, error.remedy);
+	request.topology = shape.kind;
+	request.tp = shape.tp;
+	request.pp = shape.pp;
+	request.dp = shape.dp;
 	ret = gpumap_mesh_publish(ctl->map, &request);
 	free(groups);
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "publish \"%s\"", ctl->args[0]);
-	return published(ctl, ctl->args[0]);
+		gm_ctl_fail(ctl, ret, "publish \"%s\"", ctl->args[0]);
+	published(ctl, ctl->args[0]);
 }
 
-int gm_ctl_mesh_release(struct gm_ctl *ctl)
+void gm_ctl_mesh_release(struct gm_ctl *ctl)
 {
-	return gm_ctl_released(ctl, gpumap_mesh_release(ctl->map, ctl->args[0]),
-			       "mesh", "mesh list");
+	gm_ctl_released(ctl, gpumap_mesh_release(ctl->map, ctl->args[0]),
+			"mesh", "mesh list");
 }
 
 /* ---- show ---------------------------------------------------------------- */
+
+struct rank {
+	uint32_t rank;
+	uint32_t row;
+	struct gpumap_mesh_place at;
+	uint32_t is_placed; /* 0: the topology does not need it */
+};
+
+struct group {
+	struct gpumap_mesh_group of;
+	uint32_t ranks[GPUMAP_ROWS_MAX];
+	uint32_t rows[GPUMAP_ROWS_MAX];
+};
 
 /* A whole mesh in private memory, of one version. */
 struct whole {
 	struct gpumap_mesh head;
 	struct gpumap_mesh_stats stats;
 	uint32_t rows[GPUMAP_ROWS_MAX];
-	struct gpumap_mesh_group *groups; /* head.n_groups */
-	uint32_t (*ranks)[GPUMAP_ROWS_MAX];
+	struct rank ranks[GPUMAP_ROWS_MAX]; /* head.world */
+	struct group *groups;               /* head.n_groups */
 };
 
-static void forget(struct whole *mesh)
-{
-	free(mesh->groups);
-	free(mesh->ranks);
-	*mesh = (struct whole){ .groups = NULL };
-}
-
-static int read_all_groups(const struct gm_ctl *ctl, const char *name,
-			   struct whole *mesh)
+static int read_groups(const struct gm_ctl *ctl, const char *name,
+		       struct whole *mesh)
 {
 	uint32_t cursor = 0;
-	int ret = 0;
 
-	for (uint32_t i = 0; ret == 0 && i < mesh->head.n_groups; i++) {
-		struct gpumap_mesh_group *group = &mesh->groups[i];
+	for (uint32_t i = 0; i < mesh->head.n_groups; i++) {
+		struct group *group = &mesh->groups[i];
+		int ret;
 
-		group->size = sizeof(*group);
+		group->of.size = sizeof(group->of);
 		ret = gpumap_mesh_next_group(ctl->map, name, GPUMAP_MESH_ANY,
-					     &cursor, group);
+					     &cursor, &group->of);
 		if (ret == 1)
-			ret = gpumap_mesh_group(ctl->map, name, group->name,
-						group, mesh->ranks[i], NULL,
-						GPUMAP_ROWS_MAX);
+			ret = gpumap_mesh_group(ctl->map, name, group->of.name,
+						&group->of, group->ranks,
+						group->rows, GPUMAP_ROWS_MAX);
 		else if (ret == 0)
 			ret = -EAGAIN;
-		if (ret == 0 && group->version != mesh->head.version)
-			ret = -EAGAIN;
+		if (ret != 0)
+			return ret;
+		if (group->of.version != mesh->head.version)
+			return -EAGAIN;
 	}
-	return ret;
+	return 0;
 }
 
 /* Read the whole mesh; retry if it is published again between the calls. */
-static int read_mesh(const struct gm_ctl *ctl, const char *name,
-		     struct whole *ret_mesh)
+static void read_mesh(const struct gm_ctl *ctl, const char *name,
+		      struct whole *mesh)
 {
-	struct whole mesh = { .groups = NULL };
 	int ret;
 
 	do {
-		forget(&mesh);
-		mesh.head.size = sizeof(mesh.head);
-		mesh.stats.size = sizeof(mesh.stats);
-		ret = gpumap_mesh_read(ctl->map, name, &mesh.head, mesh.rows,
+		free(mesh->groups);
+		mesh->groups = NULL;
+		mesh->head.size = sizeof(mesh->head);
+		mesh->stats.size = sizeof(mesh->stats);
+		ret = gpumap_mesh_read(ctl->map, name, &mesh->head, mesh->rows,
 				       GPUMAP_ROWS_MAX);
 		if (ret == 0)
-			ret = gpumap_mesh_stats(ctl->map, name, &mesh.stats);
+			ret = gpumap_mesh_stats(ctl->map, name, &mesh->stats);
 		if (ret != 0)
 			break;
-		mesh.groups = calloc(mesh.head.n_groups, sizeof(*mesh.groups));
-		mesh.ranks = calloc(mesh.head.n_groups, sizeof(*mesh.ranks));
-		ret = mesh.groups != NULL && mesh.ranks != NULL
-			      ? read_all_groups(ctl, name, &mesh)
-			      : -ENOMEM;
+		mesh->groups = gm_ctl_alloc(mesh->head.n_groups,
+					    sizeof(*mesh->groups));
+		ret = read_groups(ctl, name, mesh);
 	} while (ret == -EAGAIN);
+	if (ret == -ENOENT)
+		gm_ctl_unknown("mesh", name, "mesh list");
 	if (ret != 0)
-		forget(&mesh);
-	else
-		*ret_mesh = mesh;
-	return ret;
+		gm_ctl_fail(ctl, ret, "mesh \"%s\"", name);
+	for (uint32_t i = 0; i < mesh->head.world; i++) {
+		struct rank *rank = &mesh->ranks[i];
+
+		*rank = (struct rank){ .rank = i, .row = mesh->rows[i] };
+		rank->is_placed =
+			gpumap_mesh_place(&mesh->head, i, &rank->at) == 0;
+	}
 }
 
-static const char *backend_of(const struct gpumap_mesh_group *group)
+static const char *backend_name(uint32_t backend)
 {
-	return group->backend >= GPUMAP_MESH_MOCK &&
-			       group->backend <= GPUMAP_MESH_MPI
-		       ? gm_mesh_backend_name(group->backend)
+	return backend >= GPUMAP_MESH_MOCK && backend <= GPUMAP_MESH_MPI
+		       ? gm_mesh_backend_name(backend)
 		       : "?";
 }
 
-/* ---- JSON ---------------------------------------------------------------- */
-
-static json_t *rank_json(const struct whole *mesh, uint32_t rank)
+static const char *group_state(uint32_t whole)
 {
-	struct gpumap_mesh_place at;
-
-	if (gpumap_mesh_place(&mesh->head, rank, &at) == 0)
-		return json_pack("{s:i, s:i, s:i, s:i, s:i}", "rank", rank,
-				 "row", mesh->rows[rank], "tp", at.tp, "pp",
-				 at.pp, "dp", at.dp);
-	return json_pack("{s:i, s:i, s:n, s:n, s:n}", "rank", rank, "row",
-			 mesh->rows[rank], "tp", "pp", "dp");
+	return whole != 0 ? "whole" : "broken";
 }
 
-static json_t *group_json(const struct whole *mesh, uint32_t i)
+/* "0-3,8". */
+static void ranks_text(const struct gm_ctl *ctl, const void *group,
+		       char ret_text[GM_CTL_CELL])
 {
-	const struct gpumap_mesh_group *group = &mesh->groups[i];
-	json_t *rows = json_array();
+	const struct group *g = group;
+	uint32_t step;
 
-	for (uint32_t k = 0; k < group->n; k++)
-		json_array_append_new(
-			rows, json_integer(mesh->rows[mesh->ranks[i][k]]));
-	return json_pack("{s:s, s:s, s:I, s:b, s:o, s:o}", "name", group->name,
-			 "backend", backend_of(group), "epoch",
-			 (json_int_t)group->epoch, "whole", (int)group->whole,
-			 "ranks", gm_ctl_list_json(mesh->ranks[i], group->n),
-			 "rows", rows);
+	for (uint32_t i = 0; i < g->of.n; i += step) {
+		step = 1;
+		while (i + step < g->of.n &&
+		       g->ranks[i + step] == g->ranks[i] + step)
+			step++;
+		ret_text += sprintf(ret_text, "%s%u", i == 0 ? "" : ",",
+				    g->ranks[i]);
+		if (step > 1)
+			ret_text += sprintf(ret_text, "-%u",
+					    g->ranks[i + step - 1]);
+	}
 }
+
+static const struct gm_ctl_field rank_fields[] = {
+	GM_MEMBERS(rank, rank, row),
+	GM_FIELD_KNOWN(rank, "tp", at.tp, is_placed, 1),
+	GM_FIELD_KNOWN(rank, "pp", at.pp, is_placed, 1),
+	GM_FIELD_KNOWN(rank, "dp", at.dp, is_placed, 1),
+	{ 0 },
+};
+
+static const struct gm_ctl_field group_fields[] = {
+	GM_FIELD(group, "name", of.name, GM_COLUMN("  group", -24)),
+	GM_FIELD(group, "backend", of.backend, GM_COLUMN("backend", -7),
+		 .word = backend_name),
+	GM_FIELD(group, NULL, of.whole, GM_COLUMN("state", -6),
+		 .word = group_state),
+	GM_FIELD(group, "epoch", of.epoch),
+	GM_FIELD(group, "whole", of.whole, GM_SET(1)),
+	GM_FIELD_LIST(group, "ranks", ranks, of.n, GM_COLUMN("ranks", 0),
+		      .text = ranks_text),
+	GM_FIELD_LIST(group, "rows", rows, of.n),
+	{ 0 },
+};
 
 static const struct gm_ctl_field stats_fields[] = {
 	GM_MEMBERS(gpumap_mesh_stats, total_bytes, units, n_cards, n_host,
@@ -304,23 +308,12 @@ static const struct gm_ctl_field stats_fields[] = {
 	{ 0 },
 };
 
-static int show_json(const struct gm_ctl *ctl, const struct whole *mesh)
-{
-	json_t *object =
-		       gm_ctl_fields_json(ctl, mesh_fields, &mesh->head, NULL),
-	       *ranks = json_array(), *groups = json_array();
-
-	for (uint32_t rank = 0; rank < mesh->head.world; rank++)
-		json_array_append_new(ranks, rank_json(mesh, rank));
-	for (uint32_t i = 0; i < mesh->head.n_groups; i++)
-		json_array_append_new(groups, group_json(mesh, i));
-	json_object_set_new(object, "ranks", ranks);
-	json_object_set_new(object, "groups", groups);
-	json_object_set_new(object, "stats",
-			    gm_ctl_fields_json(ctl, stats_fields, &mesh->stats,
-					       NULL));
-	return gm_ctl_print(object);
-}
+static const struct gm_ctl_field whole_fields[] = {
+	GM_FIELD_ITEMS(whole, "ranks", ranks, head.world, rank_fields),
+	GM_FIELD_ITEMS(whole, "groups", groups, head.n_groups, group_fields),
+	GM_FIELD_RECORD(whole, "stats", stats, stats_fields),
+	{ 0 },
+};
 
 /* ---- the picture --------------------------------------------------------- */
 
@@ -377,7 +370,6 @@ static void line(const struct whole *mesh)
 static void picture(const struct whole *mesh)
 {
 	const struct gpumap_mesh *head = &mesh->head;
-	struct gpumap_mesh_place at;
 	bool any = false;
 
 	puts("  rank@row");
@@ -388,7 +380,7 @@ static void picture(const struct whole *mesh)
 	else
 		boxes(mesh, head->dp);
 	for (uint32_t rank = 0; rank < head->world; rank++) {
-		if (gpumap_mesh_place(head, rank, &at) != -ENODATA)
+		if (mesh->ranks[rank].is_placed != 0)
 			continue;
 		printf("%s %u@%u", any ? "" : "  left over:", rank,
 		       mesh->rows[rank]);
@@ -400,23 +392,7 @@ static void picture(const struct whole *mesh)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Print ranks: "0-3,8". */
-static void put_ranks(const uint32_t *ranks, uint32_t n)
-{
-	uint32_t step = 0;
-
-	for (uint32_t i = 0; i < n; i += step) {
-		step = 1;
-		while (i + step < n && ranks[i + step] == ranks[i] + step)
-			step++;
-		printf("%s%u", i == 0 ? "" : ",", ranks[i]);
-		if (step > 1)
-			printf("-%u", ranks[i + step - 1]);
-	}
-	putchar('\n');
-}
-
-static void show_table(const struct whole *mesh)
+static void show_table(const struct gm_ctl *ctl, const struct whole *mesh)
 {
 	const struct gpumap_mesh *head = &mesh->head;
 	char topology[GM_MESH_TEXT], size[32];
@@ -427,31 +403,24 @@ static void show_table(const struct whole *mesh)
 	       gm_ctl_s(head->world), mesh->stats.n_ready,
 	       gm_size_text(mesh->stats.total_bytes, size));
 	picture(mesh);
-	printf("  %-24s %-7s %-6s ranks\n", "group", "backend", "state");
-	for (uint32_t i = 0; i < head->n_groups; i++) {
-		printf("  %-24s %-7s %-6s ", mesh->groups[i].name,
-		       backend_of(&mesh->groups[i]),
-		       mesh->groups[i].whole ? "whole" : "broken");
-		put_ranks(mesh->ranks[i], mesh->groups[i].n);
-	}
+	gm_ctl_fields_line(ctl, group_fields, NULL);
+	for (uint32_t i = 0; i < head->n_groups; i++)
+		gm_ctl_fields_line(ctl, group_fields, &mesh->groups[i]);
 	puts("  collectives run in each group, world included: backends are "
 	     "kapsl's names");
 }
 
-int gm_ctl_mesh_show(struct gm_ctl *ctl)
+void gm_ctl_mesh_show(struct gm_ctl *ctl)
 {
-	const char *name = ctl->args[0];
-	struct whole mesh;
-	int ret = read_mesh(ctl, name, &mesh);
+	struct whole mesh = { .groups = NULL };
 
-	if (ret == -ENOENT)
-		return gm_ctl_unknown("mesh", name, "mesh list");
-	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "mesh \"%s\"", name);
+	read_mesh(ctl, ctl->args[0], &mesh);
 	if (ctl->json)
-		ret = show_json(ctl, &mesh);
+		gm_ctl_print(gm_ctl_fields_json(
+			ctl, whole_fields, &mesh,
+			gm_ctl_fields_json(ctl, mesh_fields, &mesh.head,
+					   NULL)));
 	else
-		show_table(&mesh);
-	forget(&mesh);
-	return ret;
+		show_table(ctl, &mesh);
+	free(mesh.groups);
 }

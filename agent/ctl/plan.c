@@ -8,26 +8,24 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "agent/ctl/plan_nodes.h"
 
 /* ---- the agent ----------------------------------------------------------- */
 
-void gm_ctl_plan_to_agent(const struct gm_ctl_planning *p,
-			  struct gpumap_plan_request *ret)
+struct gpumap_plan_request gm_ctl_plan_to_agent(const struct gm_ctl_planning *p)
 {
-	*ret = p->q.ask;
-	ret->size = sizeof(*ret);
-	ret->name = GM_TEXT(p->ctl, COMMIT);
-	ret->flags |= GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT;
-	ret->dtype = gm_ctl_dtype_named(gm_weights_type(p->model.type));
-	if (ret->n_rows == 0)
-		ret->rows = NULL;
-	if (ret->setting != GPUMAP_SETTING_AUTO &&
-	    ret->setting != GPUMAP_SETTING_TOPOLOGY)
-		ret->strategy = 0;
+	struct gpumap_plan_request ask = p->q.ask;
+
+	ask.size = sizeof(ask);
+	ask.name = GM_TEXT(p->ctl, COMMIT);
+	ask.flags |= GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT;
+	ask.dtype = gm_ctl_dtype_named(gm_weights_type(p->model.type));
+	if (ask.n_rows == 0)
+		ask.rows = NULL;
+	if (ask.setting != GPUMAP_SETTING_AUTO &&
+	    ask.setting != GPUMAP_SETTING_TOPOLOGY)
+		ask.strategy = 0;
+	return ask;
 }
 
 /* Is there a host among the rows that are charged? */
@@ -42,32 +40,10 @@ static bool on_hosts(const struct gm_ctl_planning *p)
 	return false;
 }
 
-/* Take the agent's answer: @rows and @charges become the plan's. */
-static int take_answer(struct gm_ctl_planning *p,
-		       const struct gpumap_plan *answer, uint32_t *rows,
-		       struct gpumap_plan_charge *charges)
+static char *copy_text(const char *text)
 {
-	struct gm_plan *plan = &p->plan;
-
-	*plan = (struct gm_plan){
-		.n_layers = answer->n_layers,
-		.rows = rows,
-		.base_row = answer->base_row,
-		.compute_dtype = answer->compute_dtype,
-		.kv_bytes = answer->kv_bytes,
-		.n_charges = answer->n_charges,
-		.charges = charges,
-	};
-	plan->is_paged = p->q.ask.paged != GPUMAP_PAGED_NONE && !on_hosts(p);
-	p->version = answer->version;
-	if (answer->spec[0] != '\0')
-		plan->spec = strdup(answer->spec);
-	if (answer->warnings[0] != '\0')
-		plan->warnings = strdup(answer->warnings);
-	if ((answer->spec[0] != '\0' && plan->spec == NULL) ||
-	    (answer->warnings[0] != '\0' && plan->warnings == NULL))
-		return -ENOMEM;
-	return gm_dtype_computes(plan->compute_dtype) ? 0 : -EPROTO;
+	return text[0] != '\0' ? strcpy(gm_ctl_alloc(1, strlen(text) + 1), text)
+			       : NULL;
 }
 
 /* Count the reservation of the map that would be replaced as free. */
@@ -88,7 +64,7 @@ static void take_own(struct gm_ctl_planning *p)
 }
 
 /* The agent has refused.  Find out here what would fit: see plan.h. */
-static int refused(struct gm_ctl_planning *p, int ret)
+static _Noreturn void refused(struct gm_ctl_planning *p, int ret)
 {
 	struct gm_plan_advice advice = { .missing_bytes = 0 };
 	struct gm_plan_error error = { .code = 0 };
@@ -97,67 +73,62 @@ static int refused(struct gm_ctl_planning *p, int ret)
 		take_own(p);
 	if (ret == -ENOSPC &&
 	    gm_plan_make(&p->q, &p->plan, &advice, &error) == -ENOSPC)
-		return gm_ctl_plan_refused(p, &error, &advice);
-	return gm_ctl_fail(p->ctl, ret, "commit \"%s\"",
-			   GM_TEXT(p->ctl, COMMIT));
+		gm_ctl_plan_refused(p, &error, &advice);
+	gm_ctl_fail(p->ctl, ret, "commit \"%s\"", GM_TEXT(p->ctl, COMMIT));
 }
 
-static int commit(struct gm_ctl_planning *p)
+/* Have the agent make the plan. */
+static void commit(struct gm_ctl_planning *p)
 {
+	struct gpumap_plan_request request = gm_ctl_plan_to_agent(p);
 	struct gpumap_plan answer = { .size = sizeof(answer) };
-	uint32_t n = p->q.ask.n_layers;
-	uint32_t *rows = calloc(n, sizeof(*rows));
+	struct gm_plan *plan = &p->plan;
+	uint32_t *rows = gm_ctl_alloc(request.n_layers, sizeof(*rows));
 	struct gpumap_plan_charge *charges =
-		calloc(GPUMAP_ROWS_MAX, sizeof(*charges));
-	struct gpumap_plan_request request;
-	int ret = rows != NULL && charges != NULL ? 0 : -ENOMEM;
+		gm_ctl_alloc(GPUMAP_ROWS_MAX, sizeof(*charges));
+	int ret = gpumap_plan_make(p->ctl->map, &request, &answer, rows,
+				   request.n_layers, charges, GPUMAP_ROWS_MAX);
 
-	gm_ctl_plan_to_agent(p, &request);
-	if (ret == 0)
-		ret = gpumap_plan_make(p->ctl->map, &request, &answer, rows, n,
-				       charges, GPUMAP_ROWS_MAX);
-	if (ret != 0) {
-		free(rows);
-		free(charges);
-		return refused(p, ret);
-	}
-	ret = take_answer(p, &answer, rows, charges);
 	if (ret != 0)
-		return gm_ctl_fail(p->ctl, ret, "plan");
-	return gm_ctl_plan_show(p);
+		refused(p, ret);
+	*plan = (struct gm_plan){
+		.n_layers = answer.n_layers,
+		.rows = rows,
+		.base_row = answer.base_row,
+		.compute_dtype = answer.compute_dtype,
+		.kv_bytes = answer.kv_bytes,
+		.n_charges = answer.n_charges,
+		.charges = charges,
+		.spec = copy_text(answer.spec),
+		.warnings = copy_text(answer.warnings),
+	};
+	plan->is_paged = p->q.ask.paged != GPUMAP_PAGED_NONE && !on_hosts(p);
+	p->version = answer.version;
+	if (!gm_dtype_computes(plan->compute_dtype))
+		gm_ctl_fail(p->ctl, -EPROTO, "plan");
 }
 
-/* ---- the command --------------------------------------------------------- */
-
-static int make(struct gm_ctl_planning *p)
+void gm_ctl_plan(struct gm_ctl *ctl)
 {
-	struct gm_plan_error error = { .code = 0 };
 	struct gm_plan_advice advice = { .missing_bytes = 0 };
-	int ret = gm_plan_make(&p->q, &p->plan, &advice, &error);
-
-	if (ret != 0)
-		return gm_ctl_plan_refused(p, &error,
-					   ret == -ENOSPC ? &advice : NULL);
-	return gm_ctl_plan_show(p);
-}
-
-int gm_ctl_plan(struct gm_ctl *ctl)
-{
+	struct gm_plan_error error = { .code = 0 };
 	struct gm_ctl_planning *p;
-	int ret;
+	int ret = 0;
 
-	if (GM_TEXT(ctl, NODES) != NULL)
-		return gm_ctl_plan_nodes(ctl);
+	if (GM_TEXT(ctl, NODES) != NULL) {
+		gm_ctl_plan_nodes(ctl);
+		return;
+	}
 	if ((ctl->given & GM_OPTS_OF_NODES) != 0)
-		return gm_ctl_wrong("plan: one of these options needs --nodes; "
-				    "see gpumapctl(1)");
-	p = calloc(1, sizeof(*p));
-	if (p == NULL)
-		return gm_ctl_fail(ctl, -ENOMEM, "plan");
-	p->ctl = ctl;
-	ret = gm_ctl_plan_read(p);
-	if (ret == GM_EXIT_OK)
-		ret = GM_TEXT(ctl, COMMIT) != NULL ? commit(p) : make(p);
+		gm_ctl_wrong("plan: one of these options needs --nodes; see "
+			     "gpumapctl(1)");
+	p = gm_ctl_plan_read(ctl);
+	if (GM_TEXT(ctl, COMMIT) != NULL)
+		commit(p);
+	else
+		ret = gm_plan_make(&p->q, &p->plan, &advice, &error);
+	if (ret != 0)
+		gm_ctl_plan_refused(p, &error, ret == -ENOSPC ? &advice : NULL);
+	gm_ctl_plan_show(p);
 	gm_ctl_plan_free(p);
-	return ret;
 }

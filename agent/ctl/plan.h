@@ -40,31 +40,42 @@ struct gm_ctl_planning {
 	uint64_t version; /* of the map that was committed, or 0 */
 };
 
-/* Each function returns an exit status, after printing what was wrong. */
-/* Measure the model of --model, and show how far that is. */
-int gm_ctl_measure(const struct gm_ctl *ctl,
-		   struct gm_weights_sizes *ret_sizes);
+/* Print what is wrong with the options of plan, or plan --nodes. */
+_Noreturn void gm_ctl_plan_wrong(const struct gm_ctl *ctl, const char *what);
 
-/* The same as the model of a request, with --isq, and the bytes of a weight.
- * @ret_sizes keeps what the model points to. */
-int gm_ctl_plan_model(const struct gm_ctl *ctl,
-		      struct gm_weights_sizes *ret_sizes,
-		      struct gpumap_plan_request *ret_ask,
-		      uint32_t *ret_weight_bytes, enum gm_isq *ret_isq);
+/* The type of --dtype, or 0 for "auto". */
+uint32_t gm_ctl_plan_dtype(const struct gm_ctl *ctl);
+
+/* Measure the model of --model, and show how far that is. */
+void gm_ctl_measure(const struct gm_ctl *ctl,
+		    struct gm_weights_sizes *ret_sizes);
+
+/* The same as the model of a request, with --isq.  @ret_sizes keeps what the
+ * model points to.  Returns the bytes of a weight. */
+uint32_t gm_ctl_plan_model(const struct gm_ctl *ctl,
+			   struct gm_weights_sizes *ret_sizes,
+			   struct gpumap_plan_request *ret_ask,
+			   enum gm_isq *ret_isq);
 
 /* Read the options, the model and the rows. */
-int gm_ctl_plan_read(struct gm_ctl_planning *p);
+struct gm_ctl_planning *gm_ctl_plan_read(struct gm_ctl *ctl);
 
-int gm_ctl_plan_show(const struct gm_ctl_planning *p);
-int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
-			const struct gm_plan_error *error,
-			const struct gm_plan_advice *advice);
+void gm_ctl_plan_show(const struct gm_ctl_planning *p);
+_Noreturn void gm_ctl_plan_refused(const struct gm_ctl_planning *p,
+				   const struct gm_plan_error *error,
+				   const struct gm_plan_advice *advice);
 
 /* The request to the agent to commit what was read, as ctl->plan.commit. */
-void gm_ctl_plan_to_agent(const struct gm_ctl_planning *p,
-			  struct gpumap_plan_request *ret_request);
+struct gpumap_plan_request
+gm_ctl_plan_to_agent(const struct gm_ctl_planning *p);
+
+/* The name of an enum gm_isq; NULL for GM_ISQ_N. */
+const char *gm_ctl_isq(uint32_t isq);
 
 /* Free what was read, and @p. */
 void gm_ctl_plan_free(struct gm_ctl_planning *p);
+
+/* Run plan with --nodes. */
+void gm_ctl_plan_nodes(struct gm_ctl *ctl);
 
 #endif

@@ -22,11 +22,6 @@
 #define ATTEMPTS         100u /* at a whole cluster of one publication */
 #define LLAMA_CPP_STAGES 15u  /* devices of --tensor-split */
 
-static int wrong(const char *what)
-{
-	return gm_ctl_wrong("plan --nodes: %s; see gpumapctl-cluster(1)", what);
-}
-
 /* ---- the cluster --------------------------------------------------------- */
 
 static void make_plain(char *text, size_t bytes)
@@ -61,12 +56,8 @@ static int read_node(const struct gpumap *map, uint64_t version,
 	uint32_t cursor = 0;
 	int ret = 0;
 
-	node->devices =
-		calloc((size_t)info->n_devices + 1, sizeof(*node->devices));
-	node->shares =
-		calloc((size_t)info->n_shares + 1, sizeof(*node->shares));
-	if (node->devices == NULL || node->shares == NULL)
-		return -ENOMEM;
+	node->devices = gm_ctl_alloc(info->n_devices, sizeof(*node->devices));
+	node->shares = gm_ctl_alloc(info->n_shares, sizeof(*node->shares));
 	for (uint32_t i = 0; ret == 0 && i < info->n_devices; i++) {
 		struct gpumap_cluster_device *d = &node->devices[i];
 
@@ -93,10 +84,8 @@ static int read_nodes(const struct gpumap *map, struct gm_ctl_cluster *cluster)
 	uint32_t cursor = 0;
 	int ret = 0;
 
-	cluster->nodes = calloc((size_t)cluster->head.n_nodes + 1,
-				sizeof(*cluster->nodes));
-	if (cluster->nodes == NULL)
-		return -ENOMEM;
+	cluster->nodes =
+		gm_ctl_alloc(cluster->head.n_nodes, sizeof(*cluster->nodes));
 	while (ret == 0 && cluster->n < cluster->head.n_nodes) {
 		struct gm_ctl_cluster_node *node =
 			&cluster->nodes[cluster->n++];
@@ -133,8 +122,8 @@ static const char *print_age(uint64_t ns, char ret_text[32])
 }
 
 /* Read the whole cluster, and refuse a stale one. */
-static int read_cluster(const struct gm_ctl *ctl,
-			struct gm_ctl_cluster *cluster)
+static void read_cluster(const struct gm_ctl *ctl,
+			 struct gm_ctl_cluster *cluster)
 {
 	char since[32] = "this agent's start";
 	int ret = -EAGAIN;
@@ -148,14 +137,14 @@ static int read_cluster(const struct gm_ctl *ctl,
 			ret = read_nodes(ctl->map, cluster);
 	}
 	if (ret == -ENOENT)
-		return gm_ctl_failed("cluster: this node is in none: start "
-				     "gpumap-sync, see gpumap-sync(8)");
+		gm_ctl_failed("cluster: this node is in none: start "
+			      "gpumap-sync, see gpumap-sync(8)");
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "cluster");
+		gm_ctl_fail(ctl, ret, "cluster");
 	make_plain(cluster->head.name, sizeof(cluster->head.name));
 	make_plain(cluster->head.node, sizeof(cluster->head.node));
 	if (cluster->head.stale == 0)
-		return GM_EXIT_OK;
+		return;
 	/* Other nodes may have changed. */
 	if (cluster->head.age_ns != UINT64_MAX)
 		print_age(cluster->head.age_ns, since);
@@ -163,21 +152,10 @@ static int read_cluster(const struct gm_ctl *ctl,
 		   "it sees every change, and other nodes may have changed; is "
 		   "gpumap-sync running, and can it reach its store?",
 		   cluster->head.name, since);
-	return GM_EXIT_STALE;
+	gm_ctl_exit(GM_EXIT_STALE);
 }
 
 /* ---- what a plan can have ------------------------------------------------ */
-
-/* The bytes that a plan may take. */
-static uint64_t avail_of(const struct gpumap_cluster_device *device)
-{
-	uint64_t kept =
-		device->reserved_bytes > device->used_by_holders
-			? device->reserved_bytes - device->used_by_holders
-			: 0;
-
-	return device->free_bytes > kept ? device->free_bytes - kept : 0;
-}
 
 /* Why a plan cannot have the node; NULL: it can.  Else @text, or a constant. */
 static const char *node_why(const struct gm_ctl_cluster_node *node,
@@ -220,7 +198,7 @@ static const char *device_why(const struct gpumap_cluster_device *device)
 
 /* ---- options ------------------------------------------------------------- */
 
-static int read_launcher(struct gm_ctl_nodes_job *job)
+static void read_launcher(struct gm_ctl_nodes_job *job)
 {
 	static const struct {
 		const char *name;
@@ -234,116 +212,82 @@ static int read_launcher(struct gm_ctl_nodes_job *job)
 		{ "llama.cpp", GM_LAUNCHER_LLAMA_CPP, GPUMAP_ENGINE_LLAMA_CPP },
 		{ "env", GM_LAUNCHER_ENV, 0 },
 	};
-	int i;
+	uint32_t i;
 
 	if (GM_TEXT(job->ctl, FOR) == NULL)
-		return GM_EXIT_OK;
+		return;
 	i = gm_ctl_find_word("--for", GM_TEXT(job->ctl, FOR), launchers,
 			     sizeof(launchers[0]),
 			     sizeof(launchers) / sizeof(launchers[0]));
-	if (i < 0)
-		return GM_EXIT_USAGE;
 	job->launcher = launchers[i].launcher;
 	job->q.ask.engine = launchers[i].engine;
-	return GM_EXIT_OK;
-}
-
-/* "any" is 0. */
-static int read_count(const char *text, uint32_t *ret_n)
-{
-	uint64_t n = 0;
-
-	if (strcmp(text, "any") != 0 &&
-	    (gm_parse_number(text, &n) != 0 || n == 0))
-		return wrong("give a number of nodes, or any");
-	if (n > UINT32_MAX)
-		return wrong("a number is too large");
-	*ret_n = (uint32_t)n;
-	return GM_EXIT_OK;
-}
-
-static int read_numbers(struct gm_ctl_nodes_job *job)
-{
-	const struct gm_ctl *ctl = job->ctl;
-	uint8_t hash[32];
-
-	if ((ctl->given & ~GM_OPTS_NODES) != 0)
-		return wrong("one of these options is for rows of this node");
-
-	if ((GM_TEXT(ctl, MODEL) != NULL) == (GM_NUMBER(ctl, LAYERS) > 0))
-		return wrong("give --model, or --layers with --bytes");
-	if ((GM_NUMBER(ctl, LAYERS) > 0) != (GM_NUMBER(ctl, BYTES) > 0))
-		return wrong("--layers and --bytes go together");
-	if (GM_TEXT(ctl, MODEL) == NULL && GM_TEXT(ctl, ISQ) != NULL)
-		return wrong("--isq is for --model");
-	if (GM_NUMBER(ctl, LAYERS) > GM_CLUSTER_PLAN_LAYERS ||
-	    GM_NUMBER(ctl, DEVICES) > UINT32_MAX ||
-	    GM_NUMBER(ctl, TP) > UINT32_MAX ||
-	    GM_NUMBER(ctl, PP) > UINT32_MAX ||
-	    GM_NUMBER(ctl, MAX_BATCH) > UINT32_MAX)
-		return wrong("a number is too large");
-	if (GM_NUMBER(ctl, PORT) > UINT16_MAX)
-		return wrong("--port is 1 to 65535");
-	if (GM_TEXT(ctl, FINGERPRINT) != NULL &&
-	    gm_parse_hash(GM_TEXT(ctl, FINGERPRINT), hash) != 0)
-		return wrong("--fingerprint needs 64 hexadecimal digits, not "
-			     "all 0");
-	if (GM_TEXT(ctl, DTYPE) != NULL &&
-	    strcmp(GM_TEXT(ctl, DTYPE), "auto") != 0 &&
-	    (gm_dtype_parse(GM_TEXT(ctl, DTYPE), &job->q.ask.compute_dtype,
-			    NULL) != 0 ||
-	     !gm_dtype_computes(job->q.ask.compute_dtype)))
-		return wrong("--dtype is auto, bf16, f16, f32 or f64");
-	if (job->launcher == GM_LAUNCHER_LLAMA_CPP &&
-	    (GM_NUMBER(ctl, TP) > 0 || GM_NUMBER(ctl, PP) > 0))
-		return wrong("llama.cpp has whole layers on each device: leave "
-			     "--tp and --pp out");
-	return read_count(GM_TEXT(ctl, NODES), &job->q.take_nodes);
 }
 
 /* Equal layers, of which only the sum is known. */
-static int make_layers(struct gm_ctl_nodes_job *job)
+static void make_layers(struct gm_ctl_nodes_job *job)
 {
 	uint64_t n = GM_NUMBER(job->ctl, LAYERS),
 		 bytes = GM_NUMBER(job->ctl, BYTES);
 
-	job->layer_bytes = calloc(n, sizeof(*job->layer_bytes));
-	if (job->layer_bytes == NULL)
-		return gm_ctl_fail(job->ctl, -ENOMEM, "plan --nodes");
+	job->layer_bytes = gm_ctl_alloc(n, sizeof(*job->layer_bytes));
 	for (uint64_t i = 0; i < n; i++)
 		job->layer_bytes[i] = bytes / n + (bytes % n != 0);
 	job->isq = GM_ISQ_N;
 	job->model_bytes = bytes;
 	job->q.ask.n_layers = (uint32_t)n;
 	job->q.ask.layer_bytes = job->layer_bytes;
-	return GM_EXIT_OK;
 }
 
-static int read_job(struct gm_ctl_nodes_job *job)
+static void read_job(struct gm_ctl_nodes_job *job)
 {
 	const struct gm_ctl *ctl = job->ctl;
-	uint32_t weight_bytes;
-	int ret = read_launcher(job);
+	uint64_t n_nodes = 0;
 
-	if (ret == GM_EXIT_OK)
-		ret = read_numbers(job);
-	if (ret != GM_EXIT_OK)
-		return ret;
-	if (GM_TEXT(ctl, MODEL) == NULL)
-		ret = make_layers(job);
-	else
-		ret = gm_ctl_plan_model(ctl, &job->model, &job->q.ask,
-					&weight_bytes, &job->isq);
-	if (GM_TEXT(ctl, MODEL) != NULL)
+	read_launcher(job);
+	if ((ctl->given & ~GM_OPTS_NODES) != 0)
+		gm_ctl_plan_wrong(ctl, "one of these options is for rows of "
+				       "this node");
+	if ((GM_TEXT(ctl, MODEL) != NULL) == GM_GIVEN(ctl, LAYERS))
+		gm_ctl_plan_wrong(ctl,
+				  "give --model, or --layers with --bytes");
+	if (GM_GIVEN(ctl, LAYERS) != (GM_NUMBER(ctl, BYTES) > 0))
+		gm_ctl_plan_wrong(ctl, "--layers and --bytes go together");
+	if (GM_TEXT(ctl, MODEL) == NULL && GM_TEXT(ctl, ISQ) != NULL)
+		gm_ctl_plan_wrong(ctl, "--isq is for --model");
+	if (strcmp(GM_TEXT(ctl, NODES), "any") != 0 &&
+	    (gm_parse_number(GM_TEXT(ctl, NODES), &n_nodes) != 0 ||
+	     n_nodes == 0))
+		gm_ctl_plan_wrong(ctl, "give a number of nodes, or any");
+	if (GM_NUMBER(ctl, LAYERS) > GM_CLUSTER_PLAN_LAYERS ||
+	    GM_NUMBER(ctl, DEVICES) > UINT32_MAX ||
+	    GM_NUMBER(ctl, TP) > UINT32_MAX ||
+	    GM_NUMBER(ctl, PP) > UINT32_MAX ||
+	    GM_NUMBER(ctl, MAX_BATCH) > UINT32_MAX || n_nodes > UINT32_MAX)
+		gm_ctl_plan_wrong(ctl, "a number is too large");
+	if (GM_NUMBER(ctl, PORT) > UINT16_MAX)
+		gm_ctl_plan_wrong(ctl, "--port is 1 to 65535");
+	if (GM_GIVEN(ctl, FINGERPRINT) &&
+	    gm_parse_hash(GM_TEXT(ctl, FINGERPRINT), job->hash) != 0)
+		gm_ctl_plan_wrong(ctl, "--fingerprint needs 64 hexadecimal "
+				       "digits, not all 0");
+	job->q.ask.compute_dtype = gm_ctl_plan_dtype(ctl);
+	job->q.is_free = job->launcher == GM_LAUNCHER_LLAMA_CPP;
+	if (job->q.is_free && (GM_GIVEN(ctl, TP) || GM_GIVEN(ctl, PP)))
+		gm_ctl_plan_wrong(ctl, "llama.cpp has whole layers on each "
+				       "device: leave --tp and --pp out");
+	if (GM_TEXT(ctl, MODEL) == NULL) {
+		make_layers(job);
+	} else {
+		gm_ctl_plan_model(ctl, &job->model, &job->q.ask, &job->isq);
 		job->model_bytes = job->model.total_bytes;
+	}
 	job->q.ask.max_seq_len = GM_NUMBER(ctl, MAX_SEQ_LEN);
 	job->q.ask.max_batch_size = (uint32_t)GM_NUMBER(ctl, MAX_BATCH);
+	job->q.take_nodes = (uint32_t)n_nodes;
 	job->q.take_devices = (uint32_t)GM_NUMBER(ctl, DEVICES);
 	job->q.tp = (uint32_t)GM_NUMBER(ctl, TP);
 	job->q.pp = (uint32_t)GM_NUMBER(ctl, PP);
-	job->q.is_free = job->launcher == GM_LAUNCHER_LLAMA_CPP;
 	job->q.max_stages = job->q.is_free ? LLAMA_CPP_STAGES : 0;
-	return ret;
 }
 
 /* ---- nodes --------------------------------------------------------------- */
@@ -364,7 +308,7 @@ static bool is_wanted(const struct gm_ctl *ctl, const char *name)
 }
 
 /* Is each node of --only in the cluster? */
-static int check_only(const struct gm_ctl_nodes_job *job)
+static void check_only(const struct gm_ctl_nodes_job *job)
 {
 	const char *at = GM_TEXT(job->ctl, ONLY);
 
@@ -378,9 +322,8 @@ static int check_only(const struct gm_ctl_nodes_job *job)
 		       strcmp(job->cluster.nodes[i].info.name, name) != 0)
 			i++;
 		if (i == job->cluster.n)
-			return gm_ctl_unknown("node", name, "cluster nodes");
+			gm_ctl_unknown("node", name, "cluster nodes");
 	}
-	return GM_EXIT_OK;
 }
 
 static uint32_t class_of(const struct gpumap_cluster_device *device)
@@ -422,20 +365,17 @@ static bool is_warm(const struct gm_ctl_nodes_job *job,
 		    const struct gm_ctl_cluster_node *node)
 {
 	const struct gm_ctl *ctl = job->ctl;
-	uint8_t hash[32];
 
-	if (GM_TEXT(ctl, SHARE) == NULL && GM_TEXT(ctl, FINGERPRINT) == NULL)
+	if (!GM_GIVEN(ctl, SHARE) && !GM_GIVEN(ctl, FINGERPRINT))
 		return false;
-	if (GM_TEXT(ctl, FINGERPRINT) != NULL)
-		gm_parse_hash(GM_TEXT(ctl, FINGERPRINT), hash);
 	for (uint32_t i = 0; i < node->info.n_shares; i++) {
 		const struct gpumap_cluster_share *s = &node->shares[i];
 
 		if (GM_TEXT(ctl, SHARE) != NULL &&
 		    strcmp(s->name, GM_TEXT(ctl, SHARE)) != 0)
 			continue;
-		if (GM_TEXT(ctl, FINGERPRINT) == NULL ||
-		    memcmp(s->fingerprint, hash, sizeof(hash)) == 0)
+		if (!GM_GIVEN(ctl, FINGERPRINT) ||
+		    memcmp(s->fingerprint, job->hash, sizeof(job->hash)) == 0)
 			return true;
 	}
 	return false;
@@ -467,22 +407,27 @@ static bool is_ambiguous(const struct gm_ctl_nodes_job *job)
 	return false;
 }
 
-static int take_devices(struct gm_ctl_nodes_job *job,
-			const struct gm_ctl_cluster_node *node,
-			struct gm_cluster_plan_node *ret)
+static void take_node(struct gm_ctl_nodes_job *job,
+		      const struct gm_ctl_cluster_node *node, bool warm)
 {
-	struct gm_plan_device *devices =
-		calloc((size_t)node->info.n_devices + 1, sizeof(*devices));
+	char text[GM_CTL_NODES_WHY];
+	const char *why = node_why(node, text);
+	struct gm_plan_device *devices;
 	uint32_t n = 0;
 
-	if (devices == NULL)
-		return gm_ctl_fail(job->ctl, -ENOMEM, "plan --nodes");
+	if (!is_wanted(job->ctl, node->info.name))
+		return;
+	if (why != NULL) {
+		leave_out(job, node, -1, why);
+		return;
+	}
+	devices = gm_ctl_alloc(node->info.n_devices, sizeof(*devices));
 	for (uint32_t i = 0; i < node->info.n_devices; i++) {
 		const struct gpumap_cluster_device *d = &node->devices[i];
-		const char *why = device_why(d);
 
 		if (class_of(d) != job->class)
 			continue;
+		why = device_why(d);
 		if (why != NULL) {
 			leave_out(job, node, d->row, why);
 			continue;
@@ -491,38 +436,20 @@ static int take_devices(struct gm_ctl_nodes_job *job,
 			.row = d->row,
 			.links = d->links,
 			.is_host = (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,
-			.avail = avail_of(d),
+			.avail = gm_ctl_avail(d->free_bytes, d->reserved_bytes,
+					      d->used_by_holders),
 		};
 	}
-	ret->name = node->info.name;
-	ret->devices = devices;
-	ret->n_devices = n;
-	return GM_EXIT_OK;
-}
-
-static int take_node(struct gm_ctl_nodes_job *job,
-		     const struct gm_ctl_cluster_node *node, bool warm)
-{
-	struct gm_cluster_plan_node *to = &job->candidates[job->q.n_nodes];
-	char text[GM_CTL_NODES_WHY];
-	const char *why = node_why(node, text);
-	int ret;
-
-	if (!is_wanted(job->ctl, node->info.name))
-		return GM_EXIT_OK;
-	if (why != NULL) {
-		leave_out(job, node, -1, why);
-		return GM_EXIT_OK;
+	if (n == 0) {
+		free(devices);
+		return;
 	}
-	ret = take_devices(job, node, to);
-	if (ret != GM_EXIT_OK || to->n_devices == 0) {
-		free((void *)(uintptr_t)to->devices);
-		to->devices = NULL;
-		return ret;
-	}
-	to->is_warm = warm;
+	job->candidates[job->q.n_nodes] =
+		(struct gm_cluster_plan_node){ .name = node->info.name,
+					       .devices = devices,
+					       .n_devices = n,
+					       .is_warm = warm };
 	job->of[job->q.n_nodes++] = node;
-	return GM_EXIT_OK;
 }
 
 /* llama.cpp has the layers of RPC servers between those of its own CPUs and
@@ -535,11 +462,10 @@ static bool comes_at_an_end(const struct gm_ctl_nodes_job *job,
 	       first == (job->class == GPUMAP_DEVICE_SERVES);
 }
 
-static int take_nodes(struct gm_ctl_nodes_job *job)
+static void take_nodes(struct gm_ctl_nodes_job *job)
 {
 	const struct gm_ctl_cluster *cluster = &job->cluster;
 	bool ambiguous = is_ambiguous(job);
-	int ret = GM_EXIT_OK;
 
 	if (ambiguous)
 		gm_ctl_say("cluster: nodes have different models of the name "
@@ -548,8 +474,7 @@ static int take_nodes(struct gm_ctl_nodes_job *job)
 			   GM_TEXT(job->ctl, SHARE));
 	/* This node first, the others, and this one last. */
 	for (int round = 0; round < 3; round++)
-		for (uint32_t i = 0;
-		     ret == GM_EXIT_OK && i < cluster->head.n_nodes; i++) {
+		for (uint32_t i = 0; i < cluster->head.n_nodes; i++) {
 			const struct gm_ctl_cluster_node *node =
 				&cluster->nodes[i];
 			int at = comes_at_an_end(job, node, true)    ? 0
@@ -557,11 +482,9 @@ static int take_nodes(struct gm_ctl_nodes_job *job)
 								     : 1;
 
 			if (at == round)
-				ret = take_node(job, node,
-						!ambiguous &&
-							is_warm(job, node));
+				take_node(job, node,
+					  !ambiguous && is_warm(job, node));
 		}
-	return ret;
 }
 
 /* ---- the plan ------------------------------------------------------------ */
@@ -570,8 +493,7 @@ static void choose_dtype(struct gm_ctl_nodes_job *job)
 {
 	uint32_t dtype = GPUMAP_DTYPE_BF16;
 
-	if (GM_TEXT(job->ctl, DTYPE) != NULL &&
-	    strcmp(GM_TEXT(job->ctl, DTYPE), "auto") != 0)
+	if (job->q.ask.compute_dtype != 0)
 		return;
 	for (uint32_t i = 0; i < job->q.n_nodes; i++)
 		for (uint32_t k = 0; k < job->of[i]->info.n_devices; k++) {
@@ -589,14 +511,14 @@ static void choose_dtype(struct gm_ctl_nodes_job *job)
 
 /* Say why there is none; and which nodes could not be asked, where more of them
  * would help. */
-static int refused(const struct gm_ctl_nodes_job *job,
-		   const struct gm_plan_error *error)
+static _Noreturn void refused(const struct gm_ctl_nodes_job *job,
+			      const struct gm_plan_error *error)
 {
-	int ret = gm_ctl_plan_error(error);
-
 	if (error->code != -ENOSPC && error->code != -ENODEV)
-		return ret;
-	for (size_t i = 0; i < job->n_left_out; i++) {
+		gm_ctl_plan_error(error);
+	gm_ctl_say("%s%s%s", error->text, error->remedy[0] != '\0' ? "; " : "",
+		   error->remedy);
+	for (uint32_t i = 0; i < job->n_left_out; i++) {
 		const struct gm_ctl_left_out *out = &job->left_out[i];
 
 		if (out->row < 0)
@@ -607,30 +529,25 @@ static int refused(const struct gm_ctl_nodes_job *job,
 				   (long long)out->row, out->node, out->why);
 	}
 	if (job->ctl->json)
-		gm_ctl_print(gm_ctl_nodes_refusal_json(job, error));
-	return ret;
+		gm_ctl_nodes_refusal_json(job, error);
+	gm_ctl_exit(GM_EXIT_FAILED);
 }
 
-static int make(struct gm_ctl_nodes_job *job)
+static void make(struct gm_ctl_nodes_job *job)
 {
 	size_t n_nodes = job->cluster.head.n_nodes;
 	struct gm_plan_error error = { .code = 0 };
-	int ret;
 
 	job->class = find_class(job);
-	job->candidates = calloc(n_nodes + 1, sizeof(*job->candidates));
-	job->of = calloc(n_nodes + 1, sizeof(*job->of));
-	job->left_out = calloc(n_nodes + job->cluster.head.n_devices + 1,
-			       sizeof(*job->left_out));
-	if (job->candidates == NULL || job->of == NULL || job->left_out == NULL)
-		return gm_ctl_fail(job->ctl, -ENOMEM, "plan --nodes");
-	ret = take_nodes(job);
-	if (ret != GM_EXIT_OK)
-		return ret;
+	job->candidates = gm_ctl_alloc(n_nodes, sizeof(*job->candidates));
+	job->of = gm_ctl_alloc(n_nodes, sizeof(*job->of));
+	job->left_out = gm_ctl_alloc(n_nodes + job->cluster.head.n_devices,
+				     sizeof(*job->left_out));
+	take_nodes(job);
 	choose_dtype(job);
 	job->q.nodes = job->candidates;
-	ret = gm_cluster_plan_make(&job->q, &job->plan, &error);
-	return ret == 0 ? GM_EXIT_OK : refused(job, &error);
+	if (gm_cluster_plan_make(&job->q, &job->plan, &error) != 0)
+		refused(job, &error);
 }
 
 static void free_job(struct gm_ctl_nodes_job *job)
@@ -646,26 +563,20 @@ static void free_job(struct gm_ctl_nodes_job *job)
 	free(job->layer_bytes);
 }
 
-int gm_ctl_plan_nodes(struct gm_ctl *ctl)
+void gm_ctl_plan_nodes(struct gm_ctl *ctl)
 {
 	struct gm_ctl_nodes_job job = { .ctl = ctl };
-	int ret = gm_ctl_attach(ctl);
 
-	if (ret == GM_EXIT_OK)
-		ret = read_job(&job);
-	if (ret == GM_EXIT_OK)
-		ret = read_cluster(ctl, &job.cluster);
-	if (ret == GM_EXIT_OK)
-		ret = check_only(&job);
-	if (ret == GM_EXIT_OK)
-		ret = make(&job);
-	if (ret == GM_EXIT_OK && ctl->json)
-		ret = gm_ctl_print(
-			gm_ctl_nodes_plan_json(&job, GM_TEXT(ctl, NAME)));
-	else if (ret == GM_EXIT_OK && job.launcher != GM_LAUNCHER_NONE)
-		gm_ctl_nodes_script(&job, GM_TEXT(ctl, NAME));
-	else if (ret == GM_EXIT_OK)
+	gm_ctl_attach(ctl);
+	read_job(&job);
+	read_cluster(ctl, &job.cluster);
+	check_only(&job);
+	make(&job);
+	if (ctl->json)
+		gm_ctl_nodes_json(&job);
+	else if (job.launcher != GM_LAUNCHER_NONE)
+		gm_ctl_nodes_script(&job);
+	else
 		gm_ctl_nodes_table(&job);
 	free_job(&job);
-	return ret;
 }

@@ -16,7 +16,6 @@
 #define GM_CTL_PLAN_NODES_H
 
 #include "agent/ctl/ctl.h"
-#include "agent/ctl/words.h"
 #include "lib/model/checkpoint/checkpoint.h"
 #include "lib/model/plan/cluster.h"
 
@@ -68,11 +67,9 @@ struct gm_ctl_nodes_job {
 	const struct gm_ctl_cluster_node **of;
 	struct gm_cluster_plan plan;
 	struct gm_ctl_left_out *left_out;
-	size_t n_left_out;
+	uint32_t n_left_out;
+	uint8_t hash[32]; /* of --fingerprint */
 };
-
-/* Run plan with --nodes. */
-int gm_ctl_plan_nodes(struct gm_ctl *ctl);
 
 /* The @i-th node of the plan. */
 static inline const struct gm_ctl_cluster_node *
@@ -84,26 +81,26 @@ gm_ctl_nodes_taken(const struct gm_ctl_nodes_job *job, uint32_t i)
 /* ---- plan_nodes_show.c --------------------------------------------------- */
 
 void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job);
-
-/* NULL: no memory.  @name is of the map, or NULL. */
-json_t *gm_ctl_nodes_plan_json(const struct gm_ctl_nodes_job *job,
-			       const char *name);
+void gm_ctl_nodes_json(const struct gm_ctl_nodes_job *job);
 
 /* The same where there is no plan, because of @error. */
-json_t *gm_ctl_nodes_refusal_json(const struct gm_ctl_nodes_job *job,
-				  const struct gm_plan_error *error);
+void gm_ctl_nodes_refusal_json(const struct gm_ctl_nodes_job *job,
+			       const struct gm_plan_error *error);
 
 /* ---- plan_nodes_ranks.c -------------------------------------------------- */
 
-/* As gm_device_uuid(), and as "GPU-..." for CUDA_VISIBLE_DEVICES. */
-const char *gm_ctl_nodes_uuid(const uint8_t uuid[16], char ret_text[48]);
+#define GM_CTL_UUID 48
 
-/* The device of a rank. */
+/* As gm_device_uuid(), behind "GPU-" as CUDA_VISIBLE_DEVICES has it. */
+const char *gm_ctl_nodes_uuid(const uint8_t uuid[16],
+			      char ret_text[GM_CTL_UUID]);
+
+/* The device of a rank, and how many ranks before it are of its node. */
 const struct gpumap_cluster_device *
 gm_ctl_nodes_rank(const struct gm_ctl_nodes_job *job, uint32_t rank);
 
-/* This node's place in the plan; UINT32_MAX: it has none. */
-uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job);
+uint32_t gm_ctl_nodes_count_ranks(const struct gm_ctl_nodes_job *job,
+				  uint32_t node);
 
 /* The word in a command that stands for the words of the caller's. */
 #define GM_CTL_NODES_COMMAND "$@"
@@ -111,24 +108,19 @@ uint32_t gm_ctl_nodes_self(const struct gm_ctl_nodes_job *job);
 /* The words of one node: variables, and a command.  A launcher that starts
  * all ranks from one node has a command there alone. */
 struct gm_ctl_nodes_words {
+	const char *node;
 	struct gm_words env; /* "NAME=VALUE" */
 	struct gm_words argv;
 };
 
-/* The words of the plan's @i-th node; @name is of the map, or NULL. */
-void gm_ctl_nodes_words(const struct gm_ctl_nodes_job *job, uint32_t i,
-			const char *name, struct gm_ctl_nodes_words *ret);
-
-/* Those of this node where it is not in the plan: it starts the others. */
-void gm_ctl_nodes_head_words(const struct gm_ctl_nodes_job *job,
-			     const char *name, struct gm_ctl_nodes_words *ret);
-
-/* Does a command start on this node although it is not in the plan? */
-bool gm_ctl_nodes_has_head(const struct gm_ctl_nodes_job *job);
-
+/* The words of the plan's @i-th node.  Behind the last of them are those of
+ * this node, where it is not in the plan and starts the others.  Returns false
+ * where there are none. */
+bool gm_ctl_nodes_words(const struct gm_ctl_nodes_job *job, uint32_t i,
+			struct gm_ctl_nodes_words *ret);
 void gm_ctl_nodes_words_free(struct gm_ctl_nodes_words *words);
 
 /* Write what is run on each node, as a script's text. */
-void gm_ctl_nodes_script(const struct gm_ctl_nodes_job *job, const char *name);
+void gm_ctl_nodes_script(const struct gm_ctl_nodes_job *job);
 
 #endif

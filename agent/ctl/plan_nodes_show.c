@@ -3,15 +3,15 @@
 
 /* Show a plan over nodes: a table, and JSON with the mesh of its ranks. */
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/ctl/fields.h"
+#include "agent/ctl/plan.h"
 #include "agent/ctl/plan_nodes.h"
 #include "agent/mesh/mesh.h"
 #include "shm/ops.h"
-
-#define GIB (1024.0 * 1024 * 1024)
 
 /* ---- the table ----------------------------------------------------------- */
 
@@ -37,11 +37,11 @@ static void rank_line(const struct gm_ctl_nodes_job *job, uint32_t rank)
 	       rank, job->cluster.node_width,
 	       gm_ctl_nodes_taken(job, r->node)->info.name, r->charge.row,
 	       r->stage, layers_text(&job->plan.stages[r->stage], layers),
-	       (double)r->charge.weight_bytes / GIB,
-	       (double)r->charge.kv_bytes / GIB,
-	       (double)r->charge.activation_bytes / GIB,
-	       (double)r->charge.reserve_bytes / GIB,
-	       (double)r->charge.left_bytes / GIB);
+	       (double)r->charge.weight_bytes / GM_CTL_GIB,
+	       (double)r->charge.kv_bytes / GM_CTL_GIB,
+	       (double)r->charge.activation_bytes / GM_CTL_GIB,
+	       (double)r->charge.reserve_bytes / GM_CTL_GIB,
+	       (double)r->charge.left_bytes / GM_CTL_GIB);
 }
 
 static void put_warm(const struct gm_ctl_nodes_job *job)
@@ -62,7 +62,7 @@ static void put_warm(const struct gm_ctl_nodes_job *job)
 
 static void put_left_out(const struct gm_ctl_nodes_job *job)
 {
-	for (size_t i = 0; i < job->n_left_out; i++) {
+	for (uint32_t i = 0; i < job->n_left_out; i++) {
 		const struct gm_ctl_left_out *out = &job->left_out[i];
 
 		printf("%sleft out: %s", i == 0 ? "\n" : "", out->node);
@@ -98,35 +98,26 @@ void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job)
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-static json_t *whole(uint64_t value)
-{
-	return json_integer((json_int_t)value);
-}
-
 static json_t *nodes_json(const struct gm_ctl_nodes_job *job)
 {
 	json_t *list = json_array();
+	uint32_t first = 0, n;
 
-	for (uint32_t i = 0; i < job->plan.n_nodes; i++) {
-		const struct gpumap_cluster_node *n =
+	for (uint32_t i = 0; i < job->plan.n_nodes; i++, first += n) {
+		const struct gpumap_cluster_node *info =
 			&gm_ctl_nodes_taken(job, i)->info;
-		uint32_t n_ranks = 0, first = UINT32_MAX;
 
-		for (uint32_t r = 0; r < job->plan.n_ranks; r++) {
-			if (job->plan.ranks[r].node != i)
-				continue;
-			first = r < first ? r : first;
-			n_ranks++;
-		}
+		n = gm_ctl_nodes_count_ranks(job, i);
 		json_array_append_new(
 			list,
-			json_pack("{s:o, s:s, s:s, s:b, s:b, s:o, s:o}",
-				  "node_rank", whole(i), "name", n->name,
-				  "address", n->address, "self",
-				  (n->flags & GPUMAP_CLUSTER_SELF) != 0, "warm",
+			json_pack("{s:I, s:s, s:s, s:b, s:b, s:I, s:I}",
+				  "node_rank", (json_int_t)i, "name",
+				  info->name, "address", info->address, "self",
+				  (info->flags & GPUMAP_CLUSTER_SELF) != 0,
+				  "warm",
 				  job->candidates[job->plan.nodes[i]].is_warm,
-				  "first_rank", whole(first), "ranks",
-				  whole(n_ranks)));
+				  "first_rank", (json_int_t)first, "ranks",
+				  (json_int_t)n));
 	}
 	return list;
 }
@@ -140,60 +131,51 @@ static json_t *stages_json(const struct gm_ctl_nodes_job *job)
 
 		json_array_append_new(
 			list,
-			json_pack("{s:o, s:s, s:o, s:o}", "stage", whole(i),
-				  "node",
+			json_pack("{s:I, s:s, s:I, s:I}", "stage",
+				  (json_int_t)i, "node",
 				  gm_ctl_nodes_taken(job, s->node)->info.name,
-				  "first_layer", whole(s->first_layer),
-				  "n_layers", whole(s->n_layers)));
+				  "first_layer", (json_int_t)s->first_layer,
+				  "n_layers", (json_int_t)s->n_layers));
 	}
 	return list;
 }
 
-static json_t *rank_json(const struct gm_ctl_nodes_job *job, uint32_t rank,
-			 uint32_t local)
-{
-	static const struct gm_ctl_field fields[] = {
-		GM_MEMBERS(gpumap_plan_charge, weight_bytes, kv_bytes,
-			   activation_bytes, reserve_bytes, left_bytes),
-		{ 0 },
-	};
-	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
-	const struct gpumap_cluster_device *d = gm_ctl_nodes_rank(job, rank);
-	char uuid[48];
-
-	return gm_ctl_fields_json(
-		job->ctl, fields, &r->charge,
-		json_pack("{s:o, s:s, s:o, s:o, s:s, s:o, s:o}", "rank",
-			  whole(rank), "node",
-			  gm_ctl_nodes_taken(job, r->node)->info.name, "row",
-			  whole(r->charge.row), "local_rank", whole(local),
-			  "uuid", gm_ctl_nodes_uuid(d->uuid, uuid) + 4, "stage",
-			  whole(r->stage), "tp_rank",
-			  whole(rank % job->plan.tp)));
-}
+static const struct gm_ctl_field charge_fields[] = {
+	GM_MEMBERS(gpumap_plan_charge, weight_bytes, kv_bytes, activation_bytes,
+		   reserve_bytes, left_bytes),
+	{ 0 },
+};
 
 static json_t *ranks_json(const struct gm_ctl_nodes_job *job)
 {
 	json_t *list = json_array();
-	uint32_t local = 0;
+	uint32_t first = 0; /* of its node */
 
-	for (uint32_t r = 0; r < job->plan.n_ranks; r++) {
-		local = r > 0 && job->plan.ranks[r].node ==
-						job->plan.ranks[r - 1].node
-				? local + 1
-				: 0;
-		json_array_append_new(list, rank_json(job, r, local));
+	for (uint32_t i = 0; i < job->plan.n_ranks; i++) {
+		const struct gm_cluster_plan_rank *r = &job->plan.ranks[i];
+		const struct gpumap_cluster_device *d =
+			gm_ctl_nodes_rank(job, i);
+		char uuid[GM_CTL_UUID];
+
+		if (r->node != job->plan.ranks[first].node)
+			first = i;
+		json_array_append_new(
+			list,
+			gm_ctl_fields_json(
+				job->ctl, charge_fields, &r->charge,
+				json_pack("{s:I, s:s, s:I, s:I, s:s, s:I, s:I}",
+					  "rank", (json_int_t)i, "node",
+					  gm_ctl_nodes_taken(job, r->node)
+						  ->info.name,
+					  "row", (json_int_t)d->row,
+					  "local_rank", (json_int_t)(i - first),
+					  "uuid",
+					  gm_ctl_nodes_uuid(d->uuid, uuid) + 4,
+					  "stage", (json_int_t)r->stage,
+					  "tp_rank",
+					  (json_int_t)(i % job->plan.tp))));
 	}
 	return list;
-}
-
-static json_t *group_json(const struct gm_mesh_group *group)
-{
-	json_t *ranks = json_array();
-
-	for (uint64_t i = 0; i < group->n; i++)
-		json_array_append_new(ranks, whole(gm_mesh_rank(group, i)));
-	return json_pack("{s:s, s:o}", "name", group->name, "ranks", ranks);
 }
 
 /* The arrangement of the ranks, and its groups, as a mesh of one node has
@@ -216,116 +198,101 @@ static json_t *mesh_json(const struct gm_cluster_plan *p)
 	if (gm_mesh_make(&shape, p->n_ranks, &mesh, NULL) != 0)
 		return groups;
 	for (uint64_t i = 0; i < mesh.n_shaped; i++) {
+		json_t *ranks = json_array();
 		struct gm_mesh_group group;
 
 		gm_mesh_group(&mesh, i, &group);
-		json_array_append_new(groups, group_json(&group));
+		for (uint64_t k = 0; k < group.n; k++)
+			json_array_append_new(
+				ranks, json_integer((json_int_t)gm_mesh_rank(
+					       &group, k)));
+		json_array_append_new(groups,
+				      json_pack("{s:s, s:o}", "name",
+						group.name, "ranks", ranks));
 	}
 	gm_mesh_free(&mesh);
-	return json_pack("{s:s, s:o, s:o}", "topology",
+	return json_pack("{s:s, s:I, s:o}", "topology",
 			 gm_mesh_print(&shape, text), "world",
-			 whole(p->n_ranks), "groups", groups);
+			 (json_int_t)p->n_ranks, "groups", groups);
 }
 
-static json_t *left_out_json(const struct gm_ctl_nodes_job *job)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < job->n_left_out; i++) {
-		const struct gm_ctl_left_out *out = &job->left_out[i];
-
-		json_array_append_new(
-			list,
-			json_pack("{s:s, s:o, s:s}", "node", out->node, "row",
-				  out->row >= 0 ? json_integer(out->row)
-						: json_null(),
-				  "why", out->why));
-	}
-	return list;
-}
-
-static json_t *words_json(const char *node,
-			  const struct gm_ctl_nodes_words *words)
-{
-	return json_pack("{s:s, s:o, s:o}", "node", node, "env",
-			 gm_words_env_json((const char *const *)words->env.v,
-					   words->env.n),
-			 "argv",
-			 gm_words_json((const char *const *)words->argv.v,
-				       words->argv.n));
-}
-
-static json_t *commands_json(const struct gm_ctl_nodes_job *job,
-			     const char *name)
+static json_t *commands_json(const struct gm_ctl_nodes_job *job)
 {
 	struct gm_ctl_nodes_words words;
 	json_t *list = json_array();
 
-	for (uint32_t i = 0; i < job->plan.n_nodes; i++) {
-		gm_ctl_nodes_words(job, i, name, &words);
+	for (uint32_t i = 0; gm_ctl_nodes_words(job, i, &words); i++) {
 		json_array_append_new(
-			list, words_json(gm_ctl_nodes_taken(job, i)->info.name,
-					 &words));
-		gm_ctl_nodes_words_free(&words);
-	}
-	if (gm_ctl_nodes_has_head(job)) {
-		gm_ctl_nodes_head_words(job, name, &words);
-		json_array_append_new(list, words_json(job->cluster.head.node,
-						       &words));
+			list,
+			json_pack("{s:s, s:o, s:o}", "node", words.node, "env",
+				  gm_ctl_words_env_json(
+					  (const char *const *)words.env.v,
+					  words.env.n),
+				  "argv",
+				  gm_ctl_words_json(
+					  (const char *const *)words.argv.v,
+					  words.argv.n)));
 		gm_ctl_nodes_words_free(&words);
 	}
 	return list;
 }
 
-/* {"cluster", "node", "version", "age_ns", "limit_ns", "stale"}. */
-static json_t *head_json(const struct gm_ctl_nodes_job *job)
-{
-	static const struct gm_ctl_field fields[] = {
-		GM_FIELD(gpumap_cluster, "cluster", name),
-		GM_MEMBERS(gpumap_cluster, node, version),
-		GM_FIELD(gpumap_cluster, "age_ns", age_ns, .as = GM_AS_OR_MAX),
-		GM_MEMBERS(gpumap_cluster, limit_ns),
-		GM_FIELD(gpumap_cluster, "stale", stale, GM_SET(1)),
-		{ 0 },
-	};
+static const struct gm_ctl_field head_fields[] = {
+	GM_FIELD(gpumap_cluster, "cluster", name),
+	GM_MEMBERS(gpumap_cluster, node, version),
+	GM_FIELD(gpumap_cluster, "age_ns", age_ns, .as = GM_AS_OR_MAX),
+	GM_MEMBERS(gpumap_cluster, limit_ns),
+	GM_FIELD(gpumap_cluster, "stale", stale, GM_SET(1)),
+	{ 0 },
+};
 
-	return gm_ctl_fields_json(job->ctl, fields, &job->cluster.head, NULL);
+static const struct gm_ctl_field left_out_fields[] = {
+	GM_FIELD(gm_ctl_left_out, "node", node),
+	GM_FIELD(gm_ctl_left_out, "row", row, .as = GM_AS_OR_NULL),
+	GM_FIELD(gm_ctl_left_out, "why", why),
+	{ 0 },
+};
+
+static json_t *left_out_json(const struct gm_ctl_nodes_job *job)
+{
+	return gm_ctl_fields_array(job->ctl, left_out_fields, job->left_out,
+				   job->n_left_out, sizeof(job->left_out[0]));
 }
 
-json_t *gm_ctl_nodes_refusal_json(const struct gm_ctl_nodes_job *job,
-				  const struct gm_plan_error *error)
+void gm_ctl_nodes_refusal_json(const struct gm_ctl_nodes_job *job,
+			       const struct gm_plan_error *error)
 {
-	json_t *object = head_json(job);
+	json_t *object = gm_ctl_fields_json(job->ctl, head_fields,
+					    &job->cluster.head, NULL);
 
 	json_object_update_new(
 		object,
 		json_pack("{s:s, s:s, s:o}", "errno",
 			  error->code == -ENOSPC ? "ENOSPC" : "ENODEV", "why",
 			  error->text, "left_out", left_out_json(job)));
-	return object;
+	gm_ctl_print(object);
 }
 
-json_t *gm_ctl_nodes_plan_json(const struct gm_ctl_nodes_job *job,
-			       const char *name)
+void gm_ctl_nodes_json(const struct gm_ctl_nodes_job *job)
 {
 	const struct gm_cluster_plan *p = &job->plan;
-	json_t *object = head_json(job);
+	json_t *object = gm_ctl_fields_json(job->ctl, head_fields,
+					    &job->cluster.head, NULL);
 
 	json_object_update_new(
 		object,
-		json_pack("{s:o, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, "
+		json_pack("{s:o, s:I, s:I, s:s, s:s?, s:I, s:I, s:o, s:o, "
 			  "s:o, s:o, s:o, s:o}",
 			  "model", gm_ctl_text_json(GM_TEXT(job->ctl, MODEL)),
-			  "n_layers", whole(job->q.ask.n_layers), "model_bytes",
-			  whole(job->model_bytes), "dtype",
+			  "n_layers", (json_int_t)job->q.ask.n_layers,
+			  "model_bytes", (json_int_t)job->model_bytes, "dtype",
 			  gm_ops_dtype_name(job->q.ask.compute_dtype), "isq",
-			  job->isq != GM_ISQ_N ? gm_isq_name(job->isq) : NULL,
-			  "tp", whole(p->tp), "pp", whole(p->n_stages), "nodes",
-			  nodes_json(job), "stages", stages_json(job), "ranks",
-			  ranks_json(job), "mesh", mesh_json(p), "left_out",
-			  left_out_json(job), "commands",
-			  job->launcher != GM_LAUNCHER_NONE
-				  ? commands_json(job, name)
-				  : json_null()));
-	return object;
+			  gm_ctl_isq(job->isq), "tp", (json_int_t)p->tp, "pp",
+			  (json_int_t)p->n_stages, "nodes", nodes_json(job),
+			  "stages", stages_json(job), "ranks", ranks_json(job),
+			  "mesh", mesh_json(p), "left_out", left_out_json(job),
+			  "commands",
+			  job->launcher != GM_LAUNCHER_NONE ? commands_json(job)
+							    : json_null()));
+	gm_ctl_print(object);
 }

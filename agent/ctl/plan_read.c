@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ctl/export.h"
 #include "agent/ctl/progress.h"
 #include "agent/files/file.h"
 #include "agent/files/nodefile.h"
@@ -18,67 +17,91 @@
 #include "gpumap/engine.h"
 #include "shm/point.h"
 
-static int wrong(const char *what)
+_Noreturn void gm_ctl_plan_wrong(const struct gm_ctl *ctl, const char *what)
 {
-	return gm_ctl_wrong("plan: %s; see gpumapctl(1)", what);
+	bool on_nodes = GM_GIVEN(ctl, NODES);
+
+	gm_ctl_wrong("plan%s: %s; see gpumapctl%s(1)",
+		     on_nodes ? " --nodes" : "", what,
+		     on_nodes ? "-cluster" : "");
 }
 
-/* The setting that the other options imply without --setting. */
-static uint32_t implied(const struct gm_ctl *ctl)
+uint32_t gm_ctl_plan_dtype(const struct gm_ctl *ctl)
 {
-	if (GM_TEXT(ctl, SPEC) != NULL)
-		return GPUMAP_SETTING_MANUAL;
-	if (GM_TEXT(ctl, TOPOLOGY) != NULL)
-		return GPUMAP_SETTING_TOPOLOGY;
-	if (GM_TEXT(ctl, SPLIT) != NULL || GM_TEXT(ctl, WEIGHTS) != NULL)
-		return GPUMAP_SETTING_PIPELINE;
-	return GPUMAP_SETTING_AUTO;
+	uint32_t dtype = 0;
+
+	if (GM_GIVEN(ctl, DTYPE) && strcmp(GM_TEXT(ctl, DTYPE), "auto") != 0 &&
+	    (gm_dtype_parse(GM_TEXT(ctl, DTYPE), &dtype, NULL) != 0 ||
+	     !gm_dtype_computes(dtype)))
+		gm_ctl_plan_wrong(ctl,
+				  "--dtype is auto, bf16, f16, f32 or f64");
+	return dtype;
 }
 
-static int read_setting(struct gm_ctl_planning *p)
+/* The setting: that of --setting, or what the text that is given implies. */
+static uint32_t read_setting(const struct gm_ctl *ctl)
 {
-	const struct gm_ctl *ctl = p->ctl;
-	uint32_t setting = implied(ctl);
-	uint32_t i;
+	static const struct {
+		gm_ctl_set option;
+		uint32_t setting;
+	} texts[] = {
+		{ GM_OPT(SPEC), GPUMAP_SETTING_MANUAL },
+		{ GM_OPT(TOPOLOGY), GPUMAP_SETTING_TOPOLOGY },
+		{ GM_OPT(SPLIT), GPUMAP_SETTING_PIPELINE },
+		{ GM_OPT(WEIGHTS), GPUMAP_SETTING_PIPELINE },
+	};
+	uint32_t implied = GPUMAP_SETTING_AUTO, n_given = 0, setting;
 
-	if ((GM_TEXT(ctl, SPEC) != NULL) + (GM_TEXT(ctl, TOPOLOGY) != NULL) +
-		    (GM_TEXT(ctl, SPLIT) != NULL) +
-		    (GM_TEXT(ctl, WEIGHTS) != NULL) >
-	    1)
-		return wrong("give one of --spec, --topology, --split and "
-			     "--weights");
-	p->q.ask.setting = setting;
-	if (GM_TEXT(ctl, SETTING) == NULL)
-		return GM_EXIT_OK;
-	i = gm_ctl_setting_named(GM_TEXT(ctl, SETTING));
-	if (i == 0)
-		return wrong("--setting is manual, auto, topology, dummy, nccl "
-			     "or pipeline");
-	if (setting != GPUMAP_SETTING_AUTO && i != setting)
-		return wrong("--setting says one thing, and a text that is "
-			     "given another");
-	if (setting == GPUMAP_SETTING_AUTO && i == GPUMAP_SETTING_MANUAL)
-		return wrong("--setting manual needs --spec");
-	if (setting == GPUMAP_SETTING_AUTO && i == GPUMAP_SETTING_TOPOLOGY)
-		return wrong("--setting topology needs --topology");
-	p->q.ask.setting = i;
-	return GM_EXIT_OK;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if ((ctl->given & texts[i].option) != 0) {
+			implied = texts[i].setting;
+			n_given++;
+		}
+	if (n_given > 1)
+		gm_ctl_plan_wrong(ctl,
+				  "give one of --spec, --topology, --split "
+				  "and --weights");
+	if (!GM_GIVEN(ctl, SETTING))
+		return implied;
+	setting = gm_ctl_setting_named(GM_TEXT(ctl, SETTING));
+	if (setting == 0)
+		gm_ctl_plan_wrong(ctl, "--setting is manual, auto, topology, "
+				       "dummy, nccl or pipeline");
+	if (n_given > 0 && setting != implied)
+		gm_ctl_plan_wrong(ctl, "--setting says one thing, and a text "
+				       "that is given another");
+	if (n_given == 0 && setting == GPUMAP_SETTING_MANUAL)
+		gm_ctl_plan_wrong(ctl, "--setting manual needs --spec");
+	if (n_given == 0 && setting == GPUMAP_SETTING_TOPOLOGY)
+		gm_ctl_plan_wrong(ctl, "--setting topology needs --topology");
+	return setting;
 }
 
-static int read_texts(struct gm_ctl_planning *p)
+static uint32_t read_strategy(const struct gm_ctl *ctl, uint32_t setting)
 {
-	const struct gm_ctl *ctl = p->ctl;
+	uint32_t strategy = GPUMAP_STRATEGY_FILL;
+
+	if (!GM_GIVEN(ctl, STRATEGY))
+		return strategy;
+	if (gm_auto_strategy_parse(GM_TEXT(ctl, STRATEGY), &strategy, NULL) !=
+	    0)
+		gm_ctl_plan_wrong(ctl, "--strategy is fill, balance or fewest");
+	if (setting != GPUMAP_SETTING_AUTO &&
+	    setting != GPUMAP_SETTING_TOPOLOGY)
+		gm_ctl_plan_wrong(ctl,
+				  "--strategy is for automatic maps: leave "
+				  "it out, or what places the layers");
+	return strategy;
+}
+
+static void read_topology(struct gm_ctl_planning *p)
+{
 	struct gm_plan_error error = { .code = 0 };
 	char *text = NULL;
 	size_t n;
 	int ret;
 
-	p->q.ask.weights = GM_TEXT(ctl, WEIGHTS);
-	p->q.ask.text = GM_TEXT(ctl, SPEC) != NULL ? GM_TEXT(ctl, SPEC)
-						   : GM_TEXT(ctl, SPLIT);
-	if (GM_TEXT(ctl, TOPOLOGY) == NULL)
-		return GM_EXIT_OK;
-	ret = gm_file_text(GM_TEXT(ctl, TOPOLOGY),
+	ret = gm_file_text(GM_TEXT(p->ctl, TOPOLOGY),
 			   "give the path of a topology file",
 			   GM_TOPOLOGY_FILE_BYTES, &text, &n, &error);
 	if (ret == 0)
@@ -86,106 +109,56 @@ static int read_texts(struct gm_ctl_planning *p)
 					     &error);
 	free(text);
 	if (ret != 0)
-		return gm_ctl_plan_error(&error);
+		gm_ctl_plan_error(&error);
 	p->text = gm_topology_print(&p->topology);
 	if (p->text == NULL)
-		return gm_ctl_fail(ctl, -ENOMEM, "plan");
+		gm_ctl_fail(p->ctl, -ENOMEM, "plan");
 	p->q.ask.text = p->text;
 	p->q.topology = &p->topology;
-	return GM_EXIT_OK;
 }
 
-static int read_names(struct gm_ctl_planning *p)
+static void read_paged(const struct gm_ctl *ctl,
+		       struct gpumap_plan_request *ask)
 {
-	const struct gm_ctl *ctl = p->ctl;
-
-	p->q.ask.strategy = GPUMAP_STRATEGY_FILL;
-	if (GM_TEXT(ctl, STRATEGY) != NULL &&
-	    gm_auto_strategy_parse(GM_TEXT(ctl, STRATEGY), &p->q.ask.strategy,
-				   NULL) != 0)
-		return wrong("--strategy is fill, balance or fewest");
-	if (GM_TEXT(ctl, STRATEGY) != NULL &&
-	    p->q.ask.setting != GPUMAP_SETTING_AUTO &&
-	    p->q.ask.setting != GPUMAP_SETTING_TOPOLOGY)
-		return wrong("--strategy is for automatic maps: leave it out, "
-			     "or what places the layers");
-	if (GM_TEXT(ctl, DTYPE) != NULL &&
-	    strcmp(GM_TEXT(ctl, DTYPE), "auto") != 0 &&
-	    (gm_dtype_parse(GM_TEXT(ctl, DTYPE), &p->q.ask.compute_dtype,
-			    NULL) != 0 ||
-	     !gm_dtype_computes(p->q.ask.compute_dtype)))
-		return wrong("--dtype is auto, bf16, f16, f32 or f64");
-	return GM_EXIT_OK;
-}
-
-static int read_paged(struct gm_ctl_planning *p)
-{
-	const struct gm_ctl *ctl = p->ctl;
-	struct gpumap_plan_request *ask = &p->q.ask;
+	const char *share = GM_TEXT(ctl, PAGED_SHARE);
+	const char *cache = GM_TEXT(ctl, CACHE_TYPE);
+	uint64_t block = GM_NUMBER(ctl, PAGED_BLOCK);
 	gm_ctl_set given = ctl->given & GM_OPTS_PAGED;
 	char *end;
 
-	if (given == 0)
-		return GM_NUMBER(ctl, PAGED_BLOCK) == 0 &&
-				       GM_TEXT(ctl, CACHE_TYPE) == NULL
-			       ? GM_EXIT_OK
-			       : wrong("--paged-block and --cache-type need a "
+	if (given == 0 && (block != 0 || cache != NULL))
+		gm_ctl_plan_wrong(ctl, "--paged-block and --cache-type need a "
 				       "paged cache");
+	if (given == 0)
+		return;
 	if ((given & (given - 1)) != 0)
-		return wrong("give one of --paged-mib, --paged-share and "
-			     "--paged-tokens");
-	if (GM_NUMBER(ctl, PAGED_BLOCK) != 0 &&
-	    GM_NUMBER(ctl, PAGED_BLOCK) != 8 &&
-	    GM_NUMBER(ctl, PAGED_BLOCK) != 16 &&
-	    GM_NUMBER(ctl, PAGED_BLOCK) != 32)
-		return wrong("--paged-block is 8, 16 or 32");
-	ask->paged_block = (uint32_t)GM_NUMBER(ctl, PAGED_BLOCK);
-	ask->paged = GPUMAP_PAGED_MIB;
-	ask->paged_amount = GM_NUMBER(ctl, PAGED_MIB);
-	if (GM_TEXT(ctl, PAGED_SHARE) != NULL) {
-		ask->paged = GPUMAP_PAGED_SHARE;
-		ask->paged_share = strtof(GM_TEXT(ctl, PAGED_SHARE), &end);
-		if (end == GM_TEXT(ctl, PAGED_SHARE) || *end != '\0' ||
+		gm_ctl_plan_wrong(ctl, "give one of --paged-mib, --paged-share "
+				       "and --paged-tokens");
+	if (block != 0 && block != 8 && block != 16 && block != 32)
+		gm_ctl_plan_wrong(ctl, "--paged-block is 8, 16 or 32");
+	ask->paged_block = (uint32_t)block;
+	ask->paged = share != NULL                 ? GPUMAP_PAGED_SHARE
+		     : GM_GIVEN(ctl, PAGED_TOKENS) ? GPUMAP_PAGED_TOKENS
+						   : GPUMAP_PAGED_MIB;
+	ask->paged_amount =
+		GM_NUMBER(ctl, PAGED_MIB) + GM_NUMBER(ctl, PAGED_TOKENS);
+	if (share != NULL) {
+		ask->paged_share = strtof(share, &end);
+		if (end == share || *end != '\0' ||
 		    !(ask->paged_share > 0 && ask->paged_share <= 1))
-			return wrong("--paged-share is above 0, and 1 at most");
-	} else if (GM_NUMBER(ctl, PAGED_TOKENS) != 0) {
-		ask->paged = GPUMAP_PAGED_TOKENS;
-		ask->paged_amount = GM_NUMBER(ctl, PAGED_TOKENS);
+			gm_ctl_plan_wrong(
+				ctl, "--paged-share is above 0, and 1 at most");
 	}
-	if (GM_TEXT(ctl, CACHE_TYPE) == NULL ||
-	    strcmp(GM_TEXT(ctl, CACHE_TYPE), "auto") == 0)
-		return GM_EXIT_OK;
-	if (strcmp(GM_TEXT(ctl, CACHE_TYPE), "f8e4m3") != 0)
-		return wrong("--cache-type is auto or f8e4m3");
+	if (cache == NULL || strcmp(cache, "auto") == 0)
+		return;
+	if (strcmp(cache, "f8e4m3") != 0)
+		gm_ctl_plan_wrong(ctl, "--cache-type is auto or f8e4m3");
 	ask->paged_element_bytes = 1;
-	return GM_EXIT_OK;
-}
-
-static int read_numbers(struct gm_ctl_planning *p)
-{
-	const struct gm_ctl *ctl = p->ctl;
-
-	p->q.ask.max_seq_len = GM_NUMBER(ctl, MAX_SEQ_LEN) != 0
-				       ? GM_NUMBER(ctl, MAX_SEQ_LEN)
-				       : GM_PLAN_SEQ_LEN;
-	p->q.ask.max_batch_size = GM_NUMBER(ctl, MAX_BATCH) != 0
-					  ? (uint32_t)GM_NUMBER(ctl, MAX_BATCH)
-					  : GM_PLAN_BATCH_SIZE;
-	if (GM_NUMBER(ctl, BASE) >= GPUMAP_ROWS_MAX ||
-	    GM_NUMBER(ctl, MAX_BATCH) > UINT32_MAX)
-		return wrong("a number is too large");
-	if (GM_GIVEN(ctl, BASE)) {
-		p->q.ask.flags |= GPUMAP_PLAN_BASE;
-		p->q.ask.base_row = (uint32_t)GM_NUMBER(ctl, BASE);
-	}
-	/* A map to commit must fit. */
-	p->q.must_fit = true;
-	return GM_EXIT_OK;
 }
 
 /* Find the engine whose rule charges the caches: without --engine the one that
  * run starts. */
-static int read_engine(struct gm_ctl_planning *p)
+static uint32_t read_engine(const struct gm_ctl *ctl)
 {
 	static const struct {
 		const char *name;
@@ -196,55 +169,61 @@ static int read_engine(struct gm_ctl_planning *p)
 		{ "llama.cpp", GPUMAP_ENGINE_LLAMA_CPP },
 		{ "hf", GPUMAP_ENGINE_ACCELERATE },
 	};
-	const struct gm_ctl *ctl = p->ctl;
-	int i;
 
 	if (!GM_GIVEN(ctl, ENGINE))
-		return GM_GIVEN(ctl, FOR) ? gm_ctl_engine(GM_TEXT(ctl, FOR),
-							  &p->q.ask.engine)
-					  : GM_EXIT_OK;
+		return GM_GIVEN(ctl, FOR) ? gm_ctl_engine(ctl) : 0;
 	if (GM_GIVEN(ctl, LIKE))
-		return wrong("--like charges as mistral.rs does: leave it or "
-			     "--engine out");
-	i = gm_ctl_find_word("--engine", GM_TEXT(ctl, ENGINE), engines,
-			     sizeof(engines[0]),
-			     sizeof(engines) / sizeof(engines[0]));
-	if (i < 0)
-		return GM_EXIT_USAGE;
-	p->q.ask.engine = engines[i].engine;
-	return GM_EXIT_OK;
+		gm_ctl_plan_wrong(ctl, "--like charges as mistral.rs does: "
+				       "leave it or --engine out");
+	return engines[gm_ctl_find_word("--engine", GM_TEXT(ctl, ENGINE),
+					engines, sizeof(engines[0]),
+					sizeof(engines) / sizeof(engines[0]))]
+		.engine;
 }
 
-static int read_request(struct gm_ctl_planning *p)
+static void read_request(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
-	int ret;
+	struct gpumap_plan_request *ask = &p->q.ask;
 
 	if (GM_TEXT(ctl, MODEL) == NULL)
-		return wrong("give --model, a checkpoint's directory or a GGUF "
-			     "file");
+		gm_ctl_plan_wrong(ctl, "give --model, a checkpoint's directory "
+				       "or a GGUF file");
 	if (GM_TEXT(ctl, NODE) != NULL && GM_TEXT(ctl, COMMIT) != NULL)
-		return wrong("what is planned on a --node file cannot be "
-			     "committed");
-	if (GM_TEXT(ctl, LIKE) != NULL &&
+		gm_ctl_plan_wrong(ctl, "what is planned on a --node file "
+				       "cannot be committed");
+	if (GM_GIVEN(ctl, LIKE) &&
 	    strcmp(GM_TEXT(ctl, LIKE), "mistral.rs") != 0)
-		return wrong("--like is mistral.rs");
+		gm_ctl_plan_wrong(ctl, "--like is mistral.rs");
 	if (GM_GIVEN(ctl, LIKE) && GM_TEXT(ctl, COMMIT) != NULL)
-		return wrong("a plan with --like shows what another engine "
-			     "would do, and cannot be committed: commit its "
-			     "spec");
-	ret = read_setting(p);
-	if (ret == GM_EXIT_OK)
-		ret = read_engine(p);
-	if (ret == GM_EXIT_OK)
-		ret = read_names(p);
-	if (ret == GM_EXIT_OK)
-		ret = read_paged(p);
-	if (ret == GM_EXIT_OK)
-		ret = read_numbers(p);
-	if (ret == GM_EXIT_OK)
-		ret = read_texts(p);
-	return ret;
+		gm_ctl_plan_wrong(ctl, "a plan with --like shows what another "
+				       "engine would do, and cannot be "
+				       "committed: commit its spec");
+	ask->setting = read_setting(ctl);
+	ask->engine = read_engine(ctl);
+	ask->strategy = read_strategy(ctl, ask->setting);
+	ask->compute_dtype = gm_ctl_plan_dtype(ctl);
+	read_paged(ctl, ask);
+	ask->max_seq_len = GM_NUMBER(ctl, MAX_SEQ_LEN) != 0
+				   ? GM_NUMBER(ctl, MAX_SEQ_LEN)
+				   : GM_PLAN_SEQ_LEN;
+	ask->max_batch_size = GM_NUMBER(ctl, MAX_BATCH) != 0
+				      ? (uint32_t)GM_NUMBER(ctl, MAX_BATCH)
+				      : GM_PLAN_BATCH_SIZE;
+	if (GM_NUMBER(ctl, BASE) >= GPUMAP_ROWS_MAX ||
+	    GM_NUMBER(ctl, MAX_BATCH) > UINT32_MAX)
+		gm_ctl_plan_wrong(ctl, "a number is too large");
+	if (GM_GIVEN(ctl, BASE)) {
+		ask->flags |= GPUMAP_PLAN_BASE;
+		ask->base_row = (uint32_t)GM_NUMBER(ctl, BASE);
+	}
+	/* A map to commit must fit. */
+	p->q.must_fit = true;
+	ask->weights = GM_TEXT(ctl, WEIGHTS);
+	ask->text = GM_TEXT(ctl, SPEC) != NULL ? GM_TEXT(ctl, SPEC)
+					       : GM_TEXT(ctl, SPLIT);
+	if (GM_GIVEN(ctl, TOPOLOGY))
+		read_topology(p);
 }
 
 static void file_read(void *data, uint32_t n_read, uint32_t n_files)
@@ -255,7 +234,8 @@ static void file_read(void *data, uint32_t n_read, uint32_t n_files)
 	GM_POINT("progress_told");
 }
 
-int gm_ctl_measure(const struct gm_ctl *ctl, struct gm_weights_sizes *ret_sizes)
+void gm_ctl_measure(const struct gm_ctl *ctl,
+		    struct gm_weights_sizes *ret_sizes)
 {
 	struct gm_progress progress = { .ctl = ctl,
 					.what = "read headers",
@@ -269,36 +249,34 @@ int gm_ctl_measure(const struct gm_ctl *ctl, struct gm_weights_sizes *ret_sizes)
 	ret = gm_weights_measure(GM_TEXT(ctl, MODEL), &watch, &why, ret_sizes);
 	gm_progress_end(&progress, ret == 0);
 	if (ret == 0)
-		return GM_EXIT_OK;
+		return;
 	gm_error_of_sentence(&error, ret, why.text);
-	return gm_ctl_plan_error(&error);
+	gm_ctl_plan_error(&error);
 }
 
 /* Divide what the model takes by what quantising would save. */
-static int quantise(const struct gm_ctl *ctl, struct gm_weights_sizes *sizes,
-		    struct gpumap_plan_request *ask, uint32_t *weight_bytes,
-		    enum gm_isq *ret_isq)
+static enum gm_isq quantise(const struct gm_ctl *ctl,
+			    struct gm_weights_sizes *sizes,
+			    struct gpumap_plan_request *ask,
+			    uint32_t weight_bytes)
 {
 	struct gm_plan_error error = { .code = 0 };
+	enum gm_isq isq;
 	uint32_t factor;
 
-	*ret_isq = GM_ISQ_N;
-	if (GM_TEXT(ctl, ISQ) == NULL)
-		return GM_EXIT_OK;
-	if (gm_isq_parse(GM_TEXT(ctl, ISQ), ret_isq, &error) != 0)
-		return gm_ctl_wrong("--isq: %s", error.text);
-	if (*weight_bytes == 0)
-		return gm_ctl_failed("--isq: the weights are %s, which is not "
-				     "quantised further: leave it out",
-				     gm_weights_type(sizes->type));
-	factor = gm_isq_pack_factor(*ret_isq, *weight_bytes);
+	if (gm_isq_parse(GM_TEXT(ctl, ISQ), &isq, &error) != 0)
+		gm_ctl_wrong("--isq: %s", error.text);
+	if (weight_bytes == 0)
+		gm_ctl_failed("--isq: the weights are %s, which is not "
+			      "quantised further: leave it out",
+			      gm_weights_type(sizes->type));
+	factor = gm_isq_pack_factor(isq, weight_bytes);
 	for (uint32_t i = 0; i < ask->n_layers; i++)
 		sizes->layer_bytes[i] /= factor;
 	ask->other_bytes /= factor;
 	ask->tied_bytes /= factor;
 	sizes->head_bytes /= factor;
-	*weight_bytes = 0; /* advice packs no more */
-	return GM_EXIT_OK;
+	return isq;
 }
 
 /* Is it known of any layer what it keeps? */
@@ -314,8 +292,8 @@ static bool knows_caches(const struct gm_weights_sizes *sizes)
 /* Take --kv-elements for the layers of which it is not known what they keep.
  * Too little would be reserved for them, and a plan without any cache is of no
  * use; mistral.rs keeps what config.json says. */
-static int complete_caches(const struct gm_ctl *ctl,
-			   struct gm_weights_sizes *sizes)
+static void complete_caches(const struct gm_ctl *ctl,
+			    struct gm_weights_sizes *sizes)
 {
 	bool is_bound = GM_TEXT(ctl, COMMIT) != NULL || GM_GIVEN(ctl, NODES) ||
 			(!knows_caches(sizes) && GM_TEXT(ctl, LIKE) == NULL);
@@ -324,41 +302,37 @@ static int complete_caches(const struct gm_ctl *ctl,
 	for (uint32_t i = 0; i < sizes->n_caches; i++) {
 		struct gpumap_layer_cache *c = &sizes->caches[i];
 
-		layer += c->n_layers;
-
-		if (c->n_heads > 0)
-			continue;
-		if (GM_GIVEN(ctl, KV_ELEMENTS)) {
+		if (c->n_heads == 0 && GM_GIVEN(ctl, KV_ELEMENTS)) {
 			c->n_heads = 1;
 			c->token_elements = GM_NUMBER(ctl, KV_ELEMENTS);
-		} else if (is_bound) {
-			fprintf(stderr,
-				"gpumapctl: neither the tensors nor the "
-				"metadata of %s say what layer %u keeps of a "
-				"sequence: give --kv-elements, the elements of "
-				"its keys and values of a token\n",
-				gm_reason_path(GM_TEXT(ctl, MODEL)),
-				layer - c->n_layers);
-			return GM_EXIT_FAILED;
+		} else if (c->n_heads == 0 && is_bound) {
+			gm_ctl_failed("neither the tensors nor the metadata of "
+				      "%s say what layer %u keeps of a "
+				      "sequence: give --kv-elements, the "
+				      "elements of its keys and values of a "
+				      "token",
+				      gm_reason_path(GM_TEXT(ctl, MODEL)),
+				      layer);
 		}
+		layer += c->n_layers;
 	}
-	return GM_EXIT_OK;
 }
 
-int gm_ctl_plan_model(const struct gm_ctl *ctl,
-		      struct gm_weights_sizes *ret_sizes,
-		      struct gpumap_plan_request *ret_ask,
-		      uint32_t *ret_weight_bytes, enum gm_isq *ret_isq)
+uint32_t gm_ctl_plan_model(const struct gm_ctl *ctl,
+			   struct gm_weights_sizes *ret_sizes,
+			   struct gpumap_plan_request *ret_ask,
+			   enum gm_isq *ret_isq)
 {
-	int ret = gm_ctl_measure(ctl, ret_sizes);
+	uint32_t weight_bytes;
 
-	if (ret != GM_EXIT_OK)
-		return ret;
-	ret = complete_caches(ctl, ret_sizes);
-	if (ret != GM_EXIT_OK)
-		return ret;
-	*ret_weight_bytes = gm_plan_of_sizes(ret_sizes, ret_ask);
-	return quantise(ctl, ret_sizes, ret_ask, ret_weight_bytes, ret_isq);
+	gm_ctl_measure(ctl, ret_sizes);
+	complete_caches(ctl, ret_sizes);
+	weight_bytes = gm_plan_of_sizes(ret_sizes, ret_ask);
+	*ret_isq = GM_ISQ_N;
+	if (!GM_GIVEN(ctl, ISQ))
+		return weight_bytes;
+	*ret_isq = quantise(ctl, ret_sizes, ret_ask, weight_bytes);
+	return 0; /* advice packs no more */
 }
 
 /* The shape that mistral.rs reads in config.json. */
@@ -376,13 +350,13 @@ static struct gm_kv_shape shape_of(const struct gm_weights_config *config)
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static int rows_of_file(const char *path, struct gm_ctl_node *ret_node)
+static void rows_of_file(const char *path, struct gm_ctl_node *ret_node)
 {
 	struct gm_plan_error error = { .code = 0 };
 	struct gm_nodefile file;
 
 	if (gm_nodefile_read(path, &file, &error) != 0)
-		return gm_ctl_plan_error(&error);
+		gm_ctl_plan_error(&error);
 	memcpy(ret_node->name, file.name, sizeof(ret_node->name));
 	gm_nodefile_devices(&file, ret_node->devices);
 	ret_node->n = file.n_rows;
@@ -390,10 +364,10 @@ static int rows_of_file(const char *path, struct gm_ctl_node *ret_node)
 		memcpy(ret_node->names[i], file.rows[i].name,
 		       sizeof(ret_node->names[i]));
 	gm_nodefile_free(&file);
-	return GM_EXIT_OK;
 }
 
-static int rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
+static void rows_of_agent(const struct gm_ctl *ctl,
+			  struct gm_ctl_node *ret_node)
 {
 	uint32_t n = gpumap_device_count(ctl->map);
 
@@ -403,7 +377,7 @@ static int rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 		bool is_host;
 
 		if (ret != 0)
-			return gm_ctl_fail(ctl, ret, "row %u", row);
+			gm_ctl_fail(ctl, ret, "row %u", row);
 		if (!gm_ctl_is_usable(&d))
 			continue;
 		is_host = (d.flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
@@ -419,18 +393,18 @@ static int rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 			.is_dummy = (d.flags & GPUMAP_DEVICE_SERVES) == 0,
 			.cc_major = d.cc_major,
 			.cc_minor = d.cc_minor,
-			.avail = gm_ctl_avail(&d),
+			.avail = gm_ctl_avail(d.free_bytes, d.reserved_bytes,
+					      d.used_by_holders),
 			.total = d.total_bytes,
 			.speed = gm_plan_speed(is_host, d.units, d.free_bytes,
 					       d.cc_major),
 		};
 	}
-	return GM_EXIT_OK;
 }
 
 /* Keep only the rows of --rows, in its order, or those that a plan may take
  * without it. */
-static int choose_rows(struct gm_ctl_planning *p)
+static void choose_rows(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
 	struct gm_ctl_node *node = &p->node;
@@ -443,45 +417,28 @@ static int choose_rows(struct gm_ctl_planning *p)
 			     p->q.ask.setting == GPUMAP_SETTING_MANUAL, &row);
 	node->n = p->q.n_devices;
 	if (ret == 0)
-		return GM_EXIT_OK;
+		return;
 	if (gm_plan_is_drained(&p->q, row))
-		gm_ctl_say("row %u is drained or cordoned: gpumapctl undrain "
-			   "or uncordon brings it back; or leave it out",
-			   row);
-	else if (GM_TEXT(ctl, NODE) != NULL)
-		gm_ctl_say("there is no row %u to plan on: %s has 0 to %u", row,
-			   GM_TEXT(ctl, NODE), n - 1);
-	else
-		gm_ctl_say(
-			"there is no row %u to plan on: see gpumapctl devices",
-			row);
-	return GM_EXIT_FAILED;
+		gm_ctl_failed("row %u is drained or cordoned: gpumapctl "
+			      "undrain or uncordon brings it back; or leave it "
+			      "out",
+			      row);
+	if (GM_TEXT(ctl, NODE) != NULL)
+		gm_ctl_failed("there is no row %u to plan on: %s has 0 to %u",
+			      row, GM_TEXT(ctl, NODE), n - 1);
+	gm_ctl_failed("there is no row %u to plan on: see gpumapctl devices",
+		      row);
 }
 
-static int read_rows(struct gm_ctl_planning *p)
+struct gm_ctl_planning *gm_ctl_plan_read(struct gm_ctl *ctl)
 {
-	struct gm_ctl *ctl = p->ctl;
-	int ret = GM_EXIT_OK;
+	struct gm_ctl_planning *p = gm_ctl_alloc(1, sizeof(*p));
 
-	if (GM_TEXT(ctl, NODE) != NULL) {
-		ret = rows_of_file(GM_TEXT(ctl, NODE), &p->node);
-	} else {
-		if (ctl->map == NULL)
-			ret = gm_ctl_attach(ctl);
-		if (ret == GM_EXIT_OK)
-			ret = rows_of_agent(ctl, &p->node);
-	}
-	return ret == GM_EXIT_OK ? choose_rows(p) : ret;
-}
-
-int gm_ctl_plan_read(struct gm_ctl_planning *p)
-{
-	int ret = read_request(p);
-
-	if (ret == GM_EXIT_OK)
-		ret = gm_ctl_plan_model(p->ctl, &p->model, &p->q.ask,
-					&p->q.weight_bytes, &p->isq);
-	if (ret == GM_EXIT_OK && GM_GIVEN(p->ctl, LIKE)) {
+	p->ctl = ctl;
+	read_request(p);
+	p->q.weight_bytes =
+		gm_ctl_plan_model(ctl, &p->model, &p->q.ask, &p->isq);
+	if (GM_GIVEN(ctl, LIKE)) {
 		p->like = shape_of(&p->model.config);
 		/* There the head is with the other weights of no layer. */
 		p->model.layer_bytes[p->model.n_layers - 1] -=
@@ -490,7 +447,15 @@ int gm_ctl_plan_read(struct gm_ctl_planning *p)
 		p->q.ask.tied_bytes = 0;
 		p->q.like = &p->like;
 	}
-	return ret == GM_EXIT_OK ? read_rows(p) : ret;
+	if (GM_TEXT(ctl, NODE) != NULL) {
+		rows_of_file(GM_TEXT(ctl, NODE), &p->node);
+	} else {
+		if (ctl->map == NULL)
+			gm_ctl_attach(ctl);
+		rows_of_agent(ctl, &p->node);
+	}
+	choose_rows(p);
+	return p;
 }
 
 void gm_ctl_plan_free(struct gm_ctl_planning *p)

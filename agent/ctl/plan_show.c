@@ -6,30 +6,29 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/ctl/fields.h"
 #include "agent/ctl/plan.h"
 #include "lib/model/plan/rule.h"
 #include "shm/ops.h"
 
-#define GIB       1073741824.0
 #define BAR_CELLS 24u
 
 /* The parts of a charge, in the order in which a bar shows them. */
-enum part { WEIGHTS, KV, ACTIVATIONS, KEPT_BACK, N_PARTS };
+static const struct {
+	char mark;
+	size_t at;
+} parts[] = {
+	{ '#', offsetof(struct gpumap_plan_charge, weight_bytes) },
+	{ '=', offsetof(struct gpumap_plan_charge, kv_bytes) },
+	{ '+', offsetof(struct gpumap_plan_charge, activation_bytes) },
+	{ '-', offsetof(struct gpumap_plan_charge, reserve_bytes) },
+};
 
-static const char part_marks[N_PARTS] = { '#', '=', '+', '-' };
+#define N_PARTS (sizeof(parts) / sizeof(parts[0]))
 
-static uint64_t part_of(const struct gpumap_plan_charge *c, enum part part)
+static uint64_t part_of(const struct gpumap_plan_charge *c, size_t i)
 {
-	switch (part) {
-	case WEIGHTS:
-		return c->weight_bytes;
-	case KV:
-		return c->kv_bytes;
-	case ACTIVATIONS:
-		return c->activation_bytes;
-	default:
-		return c->reserve_bytes;
-	}
+	return *(const uint64_t *)(const void *)((const char *)c + parts[i].at);
 }
 
 static const struct gpumap_plan_charge *charge_of(const struct gm_plan *plan,
@@ -51,8 +50,8 @@ static void draw_bar(const struct gpumap_plan_charge *c, uint64_t avail,
 
 	memset(bar, '.', BAR_CELLS);
 	bar[BAR_CELLS] = '\0';
-	for (uint32_t i = 0; c != NULL && avail > 0 && i < N_PARTS; i++) {
-		uint64_t bytes = part_of(c, (enum part)i);
+	for (size_t i = 0; c != NULL && avail > 0 && i < N_PARTS; i++) {
+		uint64_t bytes = part_of(c, i);
 		uint32_t end;
 
 		sum += bytes;
@@ -60,7 +59,7 @@ static void draw_bar(const struct gpumap_plan_charge *c, uint64_t avail,
 		if (end <= at && bytes > 0)
 			end = at + 1;
 		while (at < end && at < BAR_CELLS)
-			bar[at++] = part_marks[i];
+			bar[at++] = parts[i].mark;
 	}
 }
 
@@ -102,43 +101,32 @@ static bool is_shared(const struct gm_ctl_planning *p, uint32_t i)
 	return false;
 }
 
-/* Does the row hold weights of no layer?  With nccl every rank does. */
-static bool has_other(const struct gm_ctl_planning *p, uint32_t row)
-{
-	if (p->q.ask.setting == GPUMAP_SETTING_NCCL)
-		return charge_of(&p->plan, row) != NULL;
-	return row == p->plan.base_row;
-}
-
-/* The row's name, marked if the row is a dummy. */
-static const char *name_text(const struct gm_ctl_planning *p,
-			     const struct gm_plan_device *device, char text[32])
-{
-	snprintf(text, 32, device->is_dummy ? "%.20s (dummy)" : "%.28s",
-		 p->node.names[device->row]);
-	return text;
-}
-
 static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 {
 	const struct gm_plan_device *device = &p->node.devices[i];
 	const struct gpumap_plan_charge *c = charge_of(&p->plan, device->row);
+	/* With nccl every rank holds weights of no layer. */
+	bool has_other = p->q.ask.setting == GPUMAP_SETTING_NCCL
+				 ? c != NULL
+				 : device->row == p->plan.base_row;
 	char bar[BAR_CELLS + 1], layers[32], name[32];
 
-	printf("%3u%c %-28s %-10s", device->row,
-	       has_other(p, device->row) ? '*' : ' ',
-	       name_text(p, device, name), layers_text(&p->plan, c, layers));
-	for (uint32_t part = 0; part < N_PARTS; part++)
+	snprintf(name, sizeof(name),
+		 device->is_dummy ? "%.20s (dummy)" : "%.28s",
+		 p->node.names[device->row]);
+	printf("%3u%c %-28s %-10s", device->row, has_other ? '*' : ' ', name,
+	       layers_text(&p->plan, c, layers));
+	for (size_t part = 0; part < N_PARTS; part++)
 		printf(" %8.2f",
-		       c != NULL ? (double)part_of(c, (enum part)part) / GIB
-				 : 0.0);
+		       c != NULL ? (double)part_of(c, part) / GM_CTL_GIB : 0.0);
 	if (c == NULL && is_shared(p, i)) {
 		puts("            shared with an integrated row");
 		return;
 	}
 	draw_bar(c, device->avail, bar);
 	printf(" %9.2f  %s\n",
-	       (double)(c != NULL ? c->left_bytes : device->avail) / GIB, bar);
+	       (double)(c != NULL ? c->left_bytes : device->avail) / GM_CTL_GIB,
+	       bar);
 }
 
 static void head_lines(const struct gm_ctl_planning *p)
@@ -197,148 +185,176 @@ static void table(const struct gm_ctl_planning *p)
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-static json_t *whole(uint64_t value)
+/* A charge, and the row that has it. */
+struct charged {
+	struct gpumap_plan_charge of;
+	const char *name;
+	bool is_dummy;
+};
+
+static const struct gm_ctl_field charge_fields[] = {
+	GM_FIELD(charged, "row", of.row),
+	GM_FIELD(charged, "name", name),
+	GM_FIELD(charged, "dummy", is_dummy),
+	GM_FIELD(charged, "n_layers", of.n_layers),
+	GM_FIELD(charged, "weight_bytes", of.weight_bytes),
+	GM_FIELD(charged, "kv_bytes", of.kv_bytes),
+	GM_FIELD(charged, "activation_bytes", of.activation_bytes),
+	GM_FIELD(charged, "reserve_bytes", of.reserve_bytes),
+	GM_FIELD(charged, "left_bytes", of.left_bytes),
+	{ 0 },
+};
+
+static json_t *charges(const struct gm_ctl *ctl, const void *planning)
 {
-	return json_integer((json_int_t)value);
+	const struct gm_ctl_planning *p = planning;
+	struct charged charged[GPUMAP_ROWS_MAX];
+
+	for (uint32_t i = 0; i < p->plan.n_charges; i++) {
+		uint32_t row = p->plan.charges[i].row, at = 0;
+
+		while (at + 1 < p->node.n && p->node.devices[at].row != row)
+			at++;
+		charged[i] = (struct charged){ p->plan.charges[i],
+					       p->node.names[row],
+					       p->node.devices[at].is_dummy };
+	}
+	return gm_ctl_fields_array(ctl, charge_fields, charged,
+				   p->plan.n_charges, sizeof(charged[0]));
 }
 
-static json_t *layers_json(const struct gm_plan *plan)
+/* [[row, number of layers], ...] */
+static json_t *layers(const struct gm_ctl *ctl, const void *planning)
 {
-	json_t *layers = json_array();
+	const struct gm_plan *plan =
+		&((const struct gm_ctl_planning *)planning)->plan;
+	json_t *list = json_array();
 	uint32_t n;
 
 	for (uint32_t i = 0; i < plan->n_layers; i += n) {
 		for (n = 1; i + n < plan->n_layers; n++)
 			if (plan->rows[i + n] != plan->rows[i])
 				break;
-		json_array_append_new(layers,
-				      json_pack("[o, o]", whole(plan->rows[i]),
-						whole(n)));
+		json_array_append_new(list, json_pack("[I, I]",
+						      (json_int_t)plan->rows[i],
+						      (json_int_t)n));
 	}
-	return layers;
+	return list;
 }
 
-static json_t *caches_json(const struct gm_ctl_planning *p)
+static json_t *warnings(const struct gm_ctl *ctl, const void *planning)
 {
-	json_t *caches = json_array();
+	const struct gm_ctl_planning *p = planning;
+	json_t *list = json_array();
 
-	for (uint32_t i = 0; i < p->model.n_caches; i++) {
-		const struct gpumap_layer_cache *c = &p->model.caches[i];
-
-		json_array_append_new(
-			caches,
-			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "n_layers",
-				  whole(c->n_layers), "n_heads",
-				  c->n_heads > 0 ? whole(c->n_heads)
-						 : json_null(),
-				  "window",
-				  c->window > 0 ? whole(c->window)
-						: json_null(),
-				  "token_elements", whole(c->token_elements),
-				  "conv_elements", whole(c->conv_elements),
-				  "state_elements", whole(c->state_elements)));
-	}
-	return caches;
-}
-
-static json_t *charges_json(const struct gm_ctl_planning *p)
-{
-	json_t *charges = json_array();
-
-	for (uint32_t i = 0; i < p->plan.n_charges; i++) {
-		const struct gpumap_plan_charge *c = &p->plan.charges[i];
-		uint32_t at = 0;
-
-		while (at + 1 < p->node.n && p->node.devices[at].row != c->row)
-			at++;
-		json_array_append_new(
-			charges,
-			json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, "
-				  "s:o}",
-				  "row", whole(c->row), "name",
-				  p->node.names[c->row], "dummy",
-				  p->node.devices[at].is_dummy, "n_layers",
-				  whole(c->n_layers), "weight_bytes",
-				  whole(c->weight_bytes), "kv_bytes",
-				  whole(c->kv_bytes), "activation_bytes",
-				  whole(c->activation_bytes), "reserve_bytes",
-				  whole(c->reserve_bytes), "left_bytes",
-				  whole(c->left_bytes)));
-	}
-	return charges;
-}
-
-static json_t *warnings_json(const struct gm_plan *plan)
-{
-	json_t *warnings = json_array();
-
-	for (const char *at = plan->warnings; at; at = next_line(at))
-		json_array_append_new(warnings,
+	for (const char *at = p->plan.warnings; at; at = next_line(at))
+		json_array_append_new(list,
 				      json_stringn(at, strcspn(at, "\n")));
-	return warnings;
+	return list;
 }
 
-static int print_json(const struct gm_ctl_planning *p)
+static void strategy(const struct gm_ctl *ctl, const void *planning,
+		     char ret_text[GM_CTL_CELL])
 {
-	const struct gm_plan_request *q = &p->q;
-	bool is_auto = q->ask.setting == GPUMAP_SETTING_AUTO;
+	const struct gpumap_plan_request *ask =
+		&((const struct gm_ctl_planning *)planning)->q.ask;
 
-	return gm_ctl_print(json_pack(
-		"{s:o, s:s?, s:s, s:s?, s:s, s:s?, s:s, s:o, s:o, s:o, s:o, "
-		"s:o, "
-		"s:s?, s:b, s:o, s:s?, s:o, s:o, s:o, s:o, s:s?, s:o}",
-		"model", gm_ctl_text_json(GM_TEXT(p->ctl, MODEL)), "node",
-		p->node.name[0] != '\0' ? p->node.name : NULL, "setting",
-		gm_ctl_setting(q->ask.setting), "strategy",
-		is_auto ? gm_auto_strategy_name(q->ask.strategy) : NULL,
-		"stored_dtype", gm_weights_type(p->model.type), "isq",
-		p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : NULL, "dtype",
-		gm_ops_dtype_name(p->plan.compute_dtype), "n_layers",
-		whole(p->plan.n_layers), "model_bytes",
-		whole(p->model.total_bytes), "max_seq_len",
-		whole(q->ask.max_seq_len), "max_batch_size",
-		whole(q->ask.max_batch_size), "kv_bytes",
-		whole(p->plan.kv_bytes), "engine",
-		gm_rule_of(q->ask.engine)->release, "paged", p->plan.is_paged,
-		"base_row", whole(p->plan.base_row), "spec", p->plan.spec,
-		"layers", layers_json(&p->plan), "caches", caches_json(p),
-		"charges", charges_json(p), "warnings", warnings_json(&p->plan),
-		"committed", p->version != 0 ? GM_TEXT(p->ctl, COMMIT) : NULL,
-		"version", p->version != 0 ? whole(p->version) : json_null()));
+	if (ask->setting == GPUMAP_SETTING_AUTO)
+		strcpy(ret_text, gm_auto_strategy_name(ask->strategy));
 }
 
-int gm_ctl_plan_show(const struct gm_ctl_planning *p)
+static json_t *committed(const struct gm_ctl *ctl, const void *planning)
+{
+	const struct gm_ctl_planning *p = planning;
+
+	return gm_ctl_text_json(p->version != 0 ? GM_TEXT(ctl, COMMIT) : NULL);
+}
+
+const char *gm_ctl_isq(uint32_t isq)
+{
+	return isq != GM_ISQ_N ? gm_isq_name((enum gm_isq)isq) : NULL;
+}
+
+static const char *release_of(uint32_t engine)
+{
+	return gm_rule_of(engine)->release;
+}
+
+#define PLAN(name, member, ...) \
+	GM_FIELD(gm_ctl_planning, name, member, __VA_ARGS__)
+
+static const struct gm_ctl_field cache_fields[] = {
+	GM_MEMBERS(gpumap_layer_cache, n_layers),
+	GM_FIELD(gpumap_layer_cache, "n_heads", n_heads, .as = GM_AS_OR_NULL),
+	GM_FIELD(gpumap_layer_cache, "window", window, .as = GM_AS_OR_NULL),
+	GM_MEMBERS(gpumap_layer_cache, token_elements, conv_elements,
+		   state_elements),
+	{ 0 },
+};
+
+static const struct gm_ctl_field plan_fields[] = {
+	PLAN("node", node.name, .as = GM_AS_OR_NULL),
+	PLAN("setting", q.ask.setting, .word = gm_ctl_setting),
+	PLAN("strategy", q.ask.strategy, .text = strategy),
+	PLAN("stored_dtype", model.type, .word = gm_weights_type),
+	PLAN("isq", isq, .word = gm_ctl_isq),
+	PLAN("dtype", plan.compute_dtype, .word = gm_ops_dtype_name),
+	PLAN("n_layers", plan.n_layers),
+	PLAN("model_bytes", model.total_bytes),
+	PLAN("max_seq_len", q.ask.max_seq_len),
+	PLAN("max_batch_size", q.ask.max_batch_size),
+	PLAN("kv_bytes", plan.kv_bytes),
+	PLAN("engine", q.ask.engine, .word = release_of),
+	PLAN("paged", plan.is_paged),
+	PLAN("base_row", plan.base_row),
+	GM_FIELD_TEXT(gm_ctl_planning, "spec", plan.spec),
+	PLAN("layers", plan, .json = layers),
+	GM_FIELD_ITEMS(gm_ctl_planning, "caches", model.caches, model.n_caches,
+		       cache_fields),
+	PLAN("charges", plan, .json = charges),
+	PLAN("warnings", plan, .json = warnings),
+	PLAN("committed", version, .json = committed),
+	PLAN("version", version, .as = GM_AS_OR_NULL),
+	{ 0 },
+};
+
+void gm_ctl_plan_show(const struct gm_ctl_planning *p)
 {
 	if (p->ctl->json)
-		return print_json(p);
-	table(p);
-	return GM_EXIT_OK;
+		gm_ctl_print(gm_ctl_fields_json(
+			p->ctl, plan_fields, p,
+			json_pack("{s:o}", "model",
+				  gm_ctl_text_json(GM_TEXT(p->ctl, MODEL)))));
+	else
+		table(p);
 }
 
 /* ---- refused ------------------------------------------------------------- */
 
-static json_t *or_null(uint64_t value, bool known)
+static json_t *missing_row(const struct gm_ctl *ctl, const void *advice)
 {
-	return known ? whole(value) : json_null();
+	const struct gm_plan_advice *a = advice;
+
+	return a->missing_bytes > 0 ? json_integer(a->missing_row)
+				    : json_null();
 }
 
-static int refused_json(const struct gm_plan_error *error,
-			const struct gm_plan_advice *a)
-{
-	bool more = a->missing_bytes > 0;
-	int ret = gm_ctl_print(json_pack(
-		"{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s?}", "error",
-		error->text, "remedy", error->remedy, "missing_bytes",
-		or_null(a->missing_bytes, more), "missing_row",
-		or_null(a->missing_row, more), "more_rows",
-		or_null(a->more_rows, a->more_rows > 0), "like_row",
-		or_null(a->like_row, a->more_rows > 0), "max_seq_len",
-		or_null(a->max_seq_len, a->max_seq_len > 0), "max_batch_size",
-		or_null(a->max_batch_size, a->max_batch_size > 0), "isq",
-		a->isq != GM_ISQ_N ? gm_isq_name(a->isq) : NULL));
+#define ADVICE(member, ...)                       \
+	GM_FIELD(gm_plan_advice, #member, member, \
+		 .as = GM_AS_OR_NULL __VA_OPT__(, ) __VA_ARGS__)
 
-	return ret == GM_EXIT_OK ? GM_EXIT_FAILED : ret;
-}
+static const struct gm_ctl_field advice_fields[] = {
+	ADVICE(missing_bytes),
+	GM_FIELD(gm_plan_advice, "missing_row", missing_row,
+		 .json = missing_row),
+	ADVICE(more_rows),
+	GM_FIELD_KNOWN(gm_plan_advice, "like_row", like_row, more_rows,
+		       UINT32_MAX),
+	ADVICE(max_seq_len),
+	ADVICE(max_batch_size),
+	GM_FIELD(gm_plan_advice, "isq", isq, .word = gm_ctl_isq),
+	{ 0 },
+};
 
 /* Can the row have that much more: are there bytes that others use now, or is
  * it a host? */
@@ -393,31 +409,29 @@ static void print_advice(const struct gm_ctl_planning *p,
 		      stderr);
 }
 
-/* A row that a node file does not have: the agent's rows are others. */
-static int no_row_of_file(const struct gm_ctl_planning *p,
-			  const struct gm_plan_error *error)
-{
-	fprintf(stderr, "gpumapctl: %s; %s has rows 0 to %u\n", error->text,
-		GM_TEXT(p->ctl, NODE), p->node.n - 1);
-	return GM_EXIT_FAILED;
-}
-
-int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
-			const struct gm_plan_error *error,
-			const struct gm_plan_advice *advice)
+_Noreturn void gm_ctl_plan_refused(const struct gm_ctl_planning *p,
+				   const struct gm_plan_error *error,
+				   const struct gm_plan_advice *advice)
 {
 	static const char no_row[] = "Could not find row ";
 
+	/* A row that a node file does not have: the agent's rows are others. */
 	if (advice == NULL && GM_TEXT(p->ctl, NODE) != NULL &&
 	    p->ctl->n_rows == 0 &&
 	    strncmp(error->text, no_row, strlen(no_row)) == 0)
-		return no_row_of_file(p, error);
+		gm_ctl_failed("%s; %s has rows 0 to %u", error->text,
+			      GM_TEXT(p->ctl, NODE), p->node.n - 1);
 	if (advice == NULL)
-		return gm_ctl_plan_error(error);
-	if (p->ctl->json)
-		return refused_json(error, advice);
+		gm_ctl_plan_error(error);
+	if (p->ctl->json) {
+		gm_ctl_print(gm_ctl_fields_json(p->ctl, advice_fields, advice,
+						json_pack("{s:s, s:s}", "error",
+							  error->text, "remedy",
+							  error->remedy)));
+		gm_ctl_exit(GM_EXIT_FAILED);
+	}
 	fprintf(stderr, "gpumapctl: %s", error->text);
 	print_advice(p, advice);
 	fputc('\n', stderr);
-	return GM_EXIT_FAILED;
+	gm_ctl_exit(GM_EXIT_FAILED);
 }

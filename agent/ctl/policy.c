@@ -3,65 +3,56 @@
 
 /* Show from which size of work each row is worth it. */
 
-#include "agent/ctl/ctl.h"
-
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const works[GPUMAP_WORKS] = {
-	[GPUMAP_WORK_GEMM] = "gemm",     [GPUMAP_WORK_POTRF] = "potrf",
-	[GPUMAP_WORK_XTWX] = "xtwx",     [GPUMAP_WORK_FILL] = "fill",
-	[GPUMAP_WORK_COPY] = "copy",     [GPUMAP_WORK_SCALE] = "scale",
-	[GPUMAP_WORK_AXPY] = "axpy",     [GPUMAP_WORK_CAST] = "cast",
-	[GPUMAP_WORK_REDUCE] = "reduce", [GPUMAP_WORK_MASK] = "mask",
+#include "agent/ctl/fields.h"
+
+#define WORK(id, name)                                         \
+	GM_FIELD(gpumap_policy, name, least[GPUMAP_WORK_##id], \
+		 GM_COLUMN(name, 10), .as = GM_AS_OR_MAX, .none = "never")
+
+static const struct gm_ctl_field works[] = {
+	WORK(GEMM, "gemm"),
+	WORK(POTRF, "potrf"),
+	WORK(XTWX, "xtwx"),
+	WORK(FILL, "fill"),
+	WORK(COPY, "copy"),
+	WORK(SCALE, "scale"),
+	WORK(AXPY, "axpy"),
+	WORK(CAST, "cast"),
+	WORK(REDUCE, "reduce"),
+	WORK(MASK, "mask"),
+	{ 0 },
 };
 
-static json_t *to_json(const struct gpumap_policy *policy)
-{
-	json_t *least = json_object();
+_Static_assert(sizeof(works) / sizeof(works[0]) == GPUMAP_WORKS + 1,
+	       "each has a column");
 
-	for (uint32_t i = 0; i < GPUMAP_WORKS; i++)
-		json_object_set_new(
-			least, works[i],
-			policy->least[i] <= INT64_MAX
-				? json_integer((json_int_t)policy->least[i])
-				: json_null());
-	return json_pack(
-		"{s:I, s:o, s:o}", "row", (json_int_t)policy->row,
-		"calibrated_ns",
-		policy->calibrated_ns != 0
-			? json_integer((json_int_t)policy->calibrated_ns)
-			: json_null(),
-		"least", least);
+static void calibrated(const struct gm_ctl *ctl, const void *policy,
+		       char ret_text[GM_CTL_CELL])
+{
+	const struct gpumap_policy *p = policy;
+
+	strcpy(ret_text, p->calibrated_ns != 0 ? "yes" : "no");
 }
 
-static void print_line(const struct gpumap_policy *policy)
-{
-	printf("%3u  %-10s", policy->row,
-	       policy->calibrated_ns != 0 ? "yes" : "no");
-	for (uint32_t i = 0; i < GPUMAP_WORKS; i++)
-		if (policy->least[i] == UINT64_MAX)
-			printf(" %10s", "never");
-		else
-			printf(" %10" PRIu64, policy->least[i]);
-	putchar('\n');
-}
+static const struct gm_ctl_field policy_fields[] = {
+	GM_FIELD(gpumap_policy, "row", row, GM_COLUMN("row", 3)),
+	GM_FIELD(gpumap_policy, "calibrated_ns", calibrated_ns,
+		 .as = GM_AS_OR_NULL),
+	GM_FIELD(gpumap_policy, NULL, calibrated_ns,
+		 GM_COLUMN(" calibrated", -10), .text = calibrated),
+	{ .name = "least", .type = GM_TYPE_RECORD, .fields = works },
+	{ 0 },
+};
 
-static void print_heading(void)
-{
-	printf("row  calibrated");
-	for (uint32_t i = 0; i < GPUMAP_WORKS; i++)
-		printf(" %10s", works[i]);
-	putchar('\n');
-}
-
-int gm_ctl_policy(struct gm_ctl *ctl)
+void gm_ctl_policy(struct gm_ctl *ctl)
 {
 	uint32_t n =
 		ctl->n_rows > 0 ? ctl->n_rows : gpumap_device_count(ctl->map);
 	struct gpumap_policy policy = { .size = sizeof(policy) };
-	json_t *list = json_array();
+	struct gm_ctl_list list = { .items = NULL };
 
 	/* All are reset before the first is shown. */
 	for (uint32_t i = GM_GIVEN(ctl, RESET) ? 0 : n; i < 2 * n; i++) {
@@ -72,19 +63,12 @@ int gm_ctl_policy(struct gm_ctl *ctl)
 			memset(policy.least, 0, sizeof(policy.least));
 			ret = gpumap_policy_set(ctl->map, &policy);
 		}
-		if (ret != 0) {
-			json_decref(list);
-			return gm_ctl_fail(ctl, ret, "row %u", row);
-		}
-		if (i == n && !ctl->json)
-			print_heading();
-		if (i >= n && ctl->json)
-			json_array_append_new(list, to_json(&policy));
-		else if (i >= n)
-			print_line(&policy);
+		if (ret != 0)
+			gm_ctl_fail(ctl, ret, "row %u", row);
+		if (i == n)
+			list = gm_ctl_list_begin(ctl, policy_fields);
+		if (i >= n)
+			gm_ctl_list_add(&list, &policy);
 	}
-	if (ctl->json)
-		return gm_ctl_print(json_pack("{s:o}", "policies", list));
-	json_decref(list);
-	return GM_EXIT_OK;
+	gm_ctl_list_end(&list, "policies");
 }

@@ -59,7 +59,7 @@ struct run {
 	uint32_t element, result, mask;
 	uint64_t bytes;
 	struct gpumap_tile tiles[GPUMAP_ROWS_MAX];
-	int n_tiles;
+	uint32_t n_tiles;
 	uint64_t best_ns; /* of all rounds */
 	uint64_t rounds;
 };
@@ -223,7 +223,7 @@ static uint32_t first_row(const struct gm_ctl *ctl)
 	return 0;
 }
 
-static int set_up(struct run *run)
+static void set_up(struct run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
 	uint32_t row = first_row(ctl);
@@ -233,11 +233,10 @@ static int set_up(struct run *run)
 			2 * gm_ctl_room(run->bytes) + (UINT64_C(1) << 20),
 	};
 	void *memory;
-	int ret;
+	int ret = gpumap_session_open(ctl->map, &opts, &run->session);
 
-	ret = gpumap_session_open(ctl->map, &opts, &run->session);
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "open a session");
+		gm_ctl_fail(ctl, ret, "open a session");
 	if (run->kind->reduces)
 		ret = gpumap_alloc(run->session, row, result_bytes(run),
 				   &run->job.dst);
@@ -260,23 +259,23 @@ static int set_up(struct run *run)
 			prepare_mask(run, memory);
 	}
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "memory on row %u", row);
-	return GM_EXIT_OK;
+		gm_ctl_fail(ctl, ret, "memory on row %u", row);
 }
 
-static void tell_wrong(const struct run *run, uint64_t wrong)
+static _Noreturn void fail_wrong(const struct run *run, uint64_t wrong)
 {
 	if (run->kind->reduces)
-		gm_ctl_say("the result of row %u is wrong",
-			   run->tiles[wrong].row);
-	for (int i = 0; i < run->n_tiles && !run->kind->reduces; i++)
+		gm_ctl_failed("the result of row %u is wrong",
+			      run->tiles[wrong].row);
+	for (uint32_t i = 0; i < run->n_tiles; i++)
 		if (wrong - run->tiles[i].first < run->tiles[i].n)
 			gm_ctl_say("element %llu is wrong; row %u had it",
 				   (unsigned long long)wrong,
 				   run->tiles[i].row);
+	gm_ctl_exit(GM_EXIT_FAILED);
 }
 
-static int scatter_once(struct run *run)
+static void scatter_once(struct run *run)
 {
 	uint64_t start, ns, wrong = 0;
 	int ret;
@@ -292,17 +291,15 @@ static int scatter_once(struct run *run)
 				gm_ctl_say(
 					"row %u: %s", run->tiles[i].row,
 					gpumap_strerror(run->tiles[i].status));
-		return gm_ctl_fail(run->ctl, ret, "scatter");
+		gm_ctl_fail(run->ctl, ret, "scatter");
 	}
-	run->n_tiles = ret;
+	run->n_tiles = (uint32_t)ret;
 	if (ns < run->best_ns)
 		run->best_ns = ns;
 	while (wrong < n_results(run) && is_right(run, wrong))
 		wrong++;
-	if (wrong == n_results(run))
-		return GM_EXIT_OK;
-	tell_wrong(run, wrong);
-	return GM_EXIT_FAILED;
+	if (wrong < n_results(run))
+		fail_wrong(run, wrong);
 }
 
 static const struct gm_ctl_field tile_fields[] = {
@@ -310,77 +307,72 @@ static const struct gm_ctl_field tile_fields[] = {
 	{ 0 },
 };
 
-static int show(const struct run *run)
+static void show(const struct run *run)
 {
 	double rate = (double)run->bytes / (double)run->best_ns;
 	char size[32];
 
-	if (run->ctl->json)
-		return gm_ctl_print(json_pack(
+	if (run->ctl->json) {
+		gm_ctl_print(json_pack(
 			"{s:s, s:I, s:I, s:I, s:f, s:b, s:o}", "op",
 			run->kind->name, "bytes", (json_int_t)run->bytes,
 			"rounds", (json_int_t)run->rounds, "best_ns",
 			(json_int_t)run->best_ns, "gigabytes_per_second", rate,
 			"right", 1, "tiles",
 			gm_ctl_fields_array(run->ctl, tile_fields, run->tiles,
-					    (size_t)run->n_tiles,
+					    run->n_tiles,
 					    sizeof(run->tiles[0]))));
-	for (int i = 0; i < run->n_tiles; i++)
+		return;
+	}
+	for (uint32_t i = 0; i < run->n_tiles; i++)
 		printf("  row %3u  elements %llu - %llu\n", run->tiles[i].row,
 		       (unsigned long long)run->tiles[i].first,
 		       (unsigned long long)(run->tiles[i].first +
 					    run->tiles[i].n - 1));
-	printf("%s of %s over %d row%s: every %s is right; best of %llu "
+	printf("%s of %s over %u row%s: every %s is right; best of %llu "
 	       "round%s %.3f ms, %.1f GB/s\n",
 	       run->kind->name, gm_size_text(run->bytes, size), run->n_tiles,
-	       gm_ctl_s((uint64_t)run->n_tiles),
+	       gm_ctl_s(run->n_tiles),
 	       run->kind->reduces ? "row's result" : "element",
 	       (unsigned long long)run->rounds, gm_ctl_s(run->rounds),
 	       (double)run->best_ns / 1e6, rate);
-	return GM_EXIT_OK;
 }
 
-int gm_ctl_scatter(struct gm_ctl *ctl)
+void gm_ctl_scatter(struct gm_ctl *ctl)
 {
-	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
-	int ret = gm_ctl_find_word(
+	const struct kind *kind = &kinds[gm_ctl_find_word(
 		"--op", GM_TEXT(ctl, OP) != NULL ? GM_TEXT(ctl, OP) : "copy",
-		kinds, sizeof(kinds[0]), N_KINDS);
-	const struct kind *kind;
+		kinds, sizeof(kinds[0]), N_KINDS)];
+	struct run run = {
+		.ctl = ctl,
+		.kind = kind,
+		.element = gm_ops_dtype_bytes(kind->dtype),
+		.result = gm_ops_dtype_bytes(
+			gm_ops_result(kind->op, kind->dtype, kind->to)),
+		.bytes = GM_GIVEN(ctl, BYTES) ? GM_NUMBER(ctl, BYTES)
+					      : DEFAULT_BYTES,
+		.rounds = GM_GIVEN(ctl, ROUNDS) ? GM_NUMBER(ctl, ROUNDS) : 3,
+		.best_ns = UINT64_MAX,
+		.opts = { .size = sizeof(run.opts),
+			  .rows = ctl->n_rows > 0 ? ctl->rows : NULL,
+			  .n_rows = ctl->n_rows },
+	};
 
-	if (ret < 0)
-		return GM_EXIT_USAGE;
-	run.kind = kind = &kinds[ret];
-	run.element = gm_ops_dtype_bytes(kind->dtype);
-	run.result = gm_ops_dtype_bytes(
-		gm_ops_result(kind->op, kind->dtype, kind->to));
 	if ((gm_ops_has(kind->op) & GM_OPS_MASK) != 0)
 		run.mask = gm_ops_mask_bytes(kind->op, kind->dtype);
-	run.bytes =
-		GM_GIVEN(ctl, BYTES) ? GM_NUMBER(ctl, BYTES) : DEFAULT_BYTES;
 	run.bytes = run.bytes / run.element * run.element;
-	run.rounds = GM_GIVEN(ctl, ROUNDS) ? GM_NUMBER(ctl, ROUNDS) : 3;
-	if (run.bytes == 0 || run.bytes > MOST_BYTES) {
-		gm_ctl_say("--bytes of %s is from %u, an element, to 1T",
-			   kind->name, run.element);
-		return GM_EXIT_USAGE;
-	}
+	if (run.bytes == 0 || run.bytes > MOST_BYTES)
+		gm_ctl_wrong("--bytes of %s is from %u, an element, to 1T",
+			     kind->name, run.element);
 	run.job = (struct gpumap_job){ .op = kind->op,
 				       .dtype = kind->dtype,
 				       .to = kind->to,
 				       .n = run.bytes / run.element,
 				       .alpha = ALPHA,
 				       .pattern = PATTERN };
-	run.opts = (struct gpumap_scatter_opts){
-		.size = sizeof(run.opts),
-		.rows = ctl->n_rows > 0 ? ctl->rows : NULL,
-		.n_rows = ctl->n_rows,
-	};
-	ret = set_up(&run);
-	for (uint64_t i = 0; ret == GM_EXIT_OK && i < run.rounds; i++)
-		ret = scatter_once(&run);
-	if (ret == GM_EXIT_OK)
-		ret = show(&run);
+	set_up(&run);
+	for (uint64_t i = 0; i < run.rounds; i++)
+		scatter_once(&run);
+	show(&run);
 	gpumap_session_close(run.session);
-	return ret;
 }

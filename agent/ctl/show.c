@@ -49,9 +49,9 @@ static uint32_t count_maps(const struct gm_ctl *ctl)
 	return n;
 }
 
-static int status_json(const struct gm_ctl *ctl,
-		       const struct gpumap_health *health,
-		       const struct gpumap_cluster *cluster)
+static void status_json(const struct gm_ctl *ctl,
+			const struct gpumap_health *health,
+			const struct gpumap_cluster *cluster)
 {
 	json_t *object = json_pack("{s:s}", "instance", ctl->instance);
 
@@ -64,7 +64,7 @@ static int status_json(const struct gm_ctl *ctl,
 				    ? gm_ctl_fields_json(ctl, cluster_fields,
 							 cluster, NULL)
 				    : json_null());
-	return gm_ctl_print(object);
+	gm_ctl_print(object);
 }
 
 static void status_text(const struct gm_ctl *ctl,
@@ -97,24 +97,22 @@ static void status_text(const struct gm_ctl *ctl,
 			       : "");
 }
 
-int gm_ctl_status(struct gm_ctl *ctl)
+void gm_ctl_status(struct gm_ctl *ctl)
 {
 	struct gpumap_health health = { .size = sizeof(health) };
 	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
 	int ret = gpumap_health(ctl->map, &health);
 
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "status");
+		gm_ctl_fail(ctl, ret, "status");
 	if (gpumap_cluster_read(ctl->map, &cluster) != 0)
 		cluster.size = 0; /* this node is in none */
 	if (ctl->json)
-		ret = status_json(ctl, &health, &cluster);
+		status_json(ctl, &health, &cluster);
 	else
 		status_text(ctl, &health, &cluster);
-	if (ret != GM_EXIT_OK)
-		return ret;
-	return health.state == GPUMAP_READY && !health.stale ? GM_EXIT_OK
-							     : GM_EXIT_UNWELL;
+	if (health.state != GPUMAP_READY || health.stale)
+		gm_ctl_exit(GM_EXIT_UNWELL);
 }
 
 /* ---- wait ---------------------------------------------------------------- */
@@ -125,15 +123,15 @@ static const struct gm_ctl_field wait_fields[] = {
 	{ 0 },
 };
 
-static int timed_out(const struct gm_ctl *ctl, int error,
-		     const struct gpumap_health *health)
+static _Noreturn void timed_out(const struct gm_ctl *ctl, int error,
+				const struct gpumap_health *health)
 {
 	bool serves = health->state == GPUMAP_READY && !health->stale;
 
 	if (ctl->map == NULL)
-		return gm_ctl_not_attached(error);
+		gm_ctl_not_attached(error);
 	if (serves && error != -ETIME)
-		return gm_ctl_fail(ctl, error, "wait");
+		gm_ctl_fail(ctl, error, "wait");
 	gm_ctl_say("the agent does not serve after %llu s: %s%s%s",
 		   (unsigned long long)GM_NUMBER(ctl, TIMEOUT),
 		   serves ? gpumap_refusal(ctl->map) : "its map is ",
@@ -142,10 +140,10 @@ static int timed_out(const struct gm_ctl *ctl, int error,
 			   ? ", and the agent has not been seen for two "
 			     "seconds; is gpumapd running?"
 			   : "");
-	return GM_EXIT_UNWELL;
+	gm_ctl_exit(GM_EXIT_UNWELL);
 }
 
-int gm_ctl_wait(struct gm_ctl *ctl)
+void gm_ctl_wait(struct gm_ctl *ctl)
 {
 	struct gpumap_attach_opts opts = gm_ctl_where(ctl);
 	const struct timespec nap = { .tv_nsec = GM_CLOCK_SECOND / 20 };
@@ -164,16 +162,16 @@ int gm_ctl_wait(struct gm_ctl *ctl)
 			ret = gpumap_wait_ready(ctl->map, deadline_ns);
 		if (ctl->map != NULL)
 			gpumap_health(ctl->map, &health);
-		if (ret == 0 && !ctl->json)
-			return GM_EXIT_OK;
-		if (ret == 0)
-			return gm_ctl_print(gm_ctl_fields_json(
+		if (ret == 0 && ctl->json)
+			gm_ctl_print(gm_ctl_fields_json(
 				ctl, wait_fields, &health,
 				json_pack("{s:s}", "instance", ctl->instance)));
+		if (ret == 0)
+			return;
 		/* A new agent will make the map, or has made another. */
 		if ((ret != -ENOENT && ret != -ESTALE) ||
 		    gm_clock_ns() >= deadline_ns)
-			return timed_out(ctl, ret, &health);
+			timed_out(ctl, ret, &health);
 		gpumap_detach(ctl->map);
 		ctl->map = NULL;
 		nanosleep(&nap, NULL);
@@ -203,13 +201,12 @@ static const struct gm_ctl_field session_fields[] = {
 	{ 0 },
 };
 
-int gm_ctl_sessions(struct gm_ctl *ctl)
+void gm_ctl_sessions(struct gm_ctl *ctl)
 {
 	struct gpumap_session_info *all = NULL;
 	int n = gm_list_session(ctl->map, &all);
 
-	return gm_ctl_list_all(ctl, "sessions", session_fields, all, n,
-			       sizeof(*all));
+	gm_ctl_list_all(ctl, "sessions", session_fields, all, n, sizeof(*all));
 }
 
 /* ---- shares -------------------------------------------------------------- */
@@ -269,16 +266,15 @@ static const struct gm_ctl_field share_fields[] = {
 	{ 0 },
 };
 
-int gm_ctl_shares(struct gm_ctl *ctl)
+void gm_ctl_shares(struct gm_ctl *ctl)
 {
 	struct gpumap_share_info *all = NULL;
 	int n = gm_list_share(ctl->map, &all);
 
-	return gm_ctl_list_all(ctl, "shares", share_fields, all, n,
-			       sizeof(*all));
+	gm_ctl_list_all(ctl, "shares", share_fields, all, n, sizeof(*all));
 }
 
-int gm_ctl_shares_release(struct gm_ctl *ctl)
+void gm_ctl_shares_release(struct gm_ctl *ctl)
 {
 	const char *name = ctl->args[0];
 	struct gm_progress progress = {
@@ -290,7 +286,7 @@ int gm_ctl_shares_release(struct gm_ctl *ctl)
 	ret = gpumap_share_release(ctl->map, name);
 	gm_progress_end(&progress, ret == 0);
 	if (ret != 0 || ctl->json)
-		return gm_ctl_released(ctl, ret, "share", "shares");
-	printf("released \"%s\"\n", name);
-	return GM_EXIT_OK;
+		gm_ctl_released(ctl, ret, "share", "shares");
+	else
+		printf("released \"%s\"\n", name);
 }

@@ -5,14 +5,13 @@
  * wait for room, and for whom each of them waits; and the memory that sessions
  * have. */
 
-#include "agent/ctl/who.h"
+#include "agent/ctl/fields.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ctl/fields.h"
 #include "agent/reader/list.h"
 
 /* ---- holders ------------------------------------------------------------- */
@@ -51,14 +50,16 @@ static int next_holder(const struct gm_ctl *ctl, uint32_t *cursor,
 		if (ret == -ENOENT ||
 		    (ret == 0 && head.version != h->of.version))
 			continue; /* released or replaced by now */
-		for (h->n = 0; ret == 0 && h->n < head.n_rows; h->n++) {
+		if (ret != 0)
+			return ret;
+		for (h->n = 0; h->n < head.n_rows; h->n++) {
 			h->rows[h->n] = (struct reserved){
 				charges[h->n].row,
 				gm_ctl_charged(&charges[h->n]), -1
 			};
 			h->bytes += h->rows[h->n].bytes;
 		}
-		return ret == 0 ? 1 : ret;
+		return 1;
 	}
 }
 
@@ -83,18 +84,11 @@ static void take_used(const struct gpumap_reservation *all, int n,
 	}
 }
 
-static json_t *rows_json(const struct gm_ctl *ctl, const void *holder)
-{
-	static const struct gm_ctl_field fields[] = {
-		GM_MEMBERS(reserved, row, bytes),
-		GM_FIELD(reserved, "used_bytes", used, .as = GM_AS_OR_NULL),
-		{ 0 },
-	};
-	const struct holder *h = holder;
-
-	return gm_ctl_fields_array(ctl, fields, h->rows, h->n,
-				   sizeof(h->rows[0]));
-}
+static const struct gm_ctl_field reserved_fields[] = {
+	GM_MEMBERS(reserved, row, bytes),
+	GM_FIELD(reserved, "used_bytes", used, .as = GM_AS_OR_NULL),
+	{ 0 },
+};
 
 static void rows_text(const struct gm_ctl *ctl, const void *holder,
 		      char ret_text[GM_CTL_CELL])
@@ -132,9 +126,8 @@ static const struct gm_ctl_field holder_fields[] = {
 		 .as = GM_AS_SIZE),
 	GM_FIELD(holder, NULL, used, GM_COLUMN("in use", 10),
 		 .as = GM_AS_SIZE | GM_AS_OR_NULL),
-	GM_FIELD(holder, "rows", rows, .json = rows_json),
-	GM_FIELD(holder, NULL, rows, GM_COLUMN(" of rows", 0),
-		 .text = rows_text),
+	GM_FIELD_LIST(holder, "rows", rows, n, .fields = reserved_fields,
+		      GM_COLUMN(" of rows", 0), .text = rows_text),
 	GM_FIELD(holder, "start_ns", of.start_ns, .as = GM_AS_OR_NULL),
 	GM_FIELD_USER(holder, "user", of.uid),
 	GM_FIELD_COMMAND(holder, "command", of.uid, of.pid),
@@ -147,22 +140,20 @@ static const struct gm_ctl_field holder_fields[] = {
 /* Why nothing, or less than there is, counts as in use on a row. */
 static void say_why(const struct gm_ctl *ctl)
 {
-	for (uint32_t row = 0; row < gpumap_device_count(ctl->map); row++) {
-		struct gpumap_device device = { .size = sizeof(device) };
-		const char *why;
+	struct gpumap_device device;
+	uint32_t row = 0;
 
-		if (gpumap_device_read(ctl->map, row, &device) != 0 ||
-		    device.reserved_bytes == 0)
-			continue;
-		why = gm_ctl_no_figures(device.figures);
-		if (why != NULL)
+	while (gm_ctl_next_device(ctl->map, &row, &device)) {
+		const char *why = gm_ctl_no_figures(device.figures);
+
+		if (device.reserved_bytes != 0 && why != NULL)
 			printf("row %u: %s: what holders have allocated for "
 			       "themselves counts twice\n",
-			       row, why);
+			       device.row, why);
 	}
 }
 
-static int show_holders(const struct gm_ctl *ctl, json_t **ret_items)
+static json_t *show_holders(const struct gm_ctl *ctl)
 {
 	struct gpumap_reservation *used = NULL;
 	/* Reading the map needs no permission of the agent; this does. */
@@ -178,14 +169,15 @@ static int show_holders(const struct gm_ctl *ctl, json_t **ret_items)
 	if (!ctl->json && used != NULL)
 		say_why(ctl);
 	free(used);
-	*ret_items = list.items;
-	return ret;
+	if (ret != 0)
+		gm_ctl_fail(ctl, ret, "reservations");
+	return list.items;
 }
 
 /* ---- the line ------------------------------------------------------------ */
 
-const char *gm_who_line_rows(const struct gpumap_wait_info *wait,
-			     char ret_text[GM_WHO_ROWS])
+const char *gm_ctl_line_rows(const struct gpumap_wait_info *wait,
+			     char ret_text[GM_CTL_WAIT_ROWS])
 {
 	size_t n = 0;
 
@@ -198,13 +190,14 @@ const char *gm_who_line_rows(const struct gpumap_wait_info *wait,
 		while (last + 1 < GPUMAP_ROWS_MAX &&
 		       gm_ctl_has_row(wait->rows, last + 1))
 			last++;
-		n += (size_t)snprintf(ret_text + n, GM_WHO_ROWS - n, "%s%u",
-				      n > 0 ? "," : "", row);
-		if (last > row && n < GM_WHO_ROWS)
-			n += (size_t)snprintf(ret_text + n, GM_WHO_ROWS - n,
+		n += (size_t)snprintf(ret_text + n, GM_CTL_WAIT_ROWS - n,
+				      "%s%u", n > 0 ? "," : "", row);
+		if (last > row && n < GM_CTL_WAIT_ROWS)
+			n += (size_t)snprintf(ret_text + n,
+					      GM_CTL_WAIT_ROWS - n,
 					      last > row + 1 ? "-%u" : ",%u",
 					      last);
-		if (n >= GM_WHO_ROWS - 8)
+		if (n >= GM_CTL_WAIT_ROWS - 8)
 			break;
 		row = last;
 	}
@@ -248,11 +241,10 @@ static uint64_t find_greatest(const struct gm_ctl *ctl,
 	return most;
 }
 
-const char *gm_who_line_reason(const struct gm_ctl *ctl,
-			       const struct gm_who_line *waits, int i,
-			       char ret_text[GM_WHO_REASON])
+const char *gm_ctl_line_reason(const struct gm_ctl *ctl,
+			       const struct gpumap_wait_info *wait,
+			       char ret_text[GM_CTL_WAIT_REASON])
 {
-	const struct gpumap_wait_info *wait = &waits->v[i];
 	uint32_t n_before = wait->n_before;
 	char command[GM_CTL_NAME], pid[32] = "", size[32];
 	struct gpumap_holder holder;
@@ -267,7 +259,7 @@ const char *gm_who_line_reason(const struct gm_ctl *ctl,
 		if (holder.pid != 0)
 			snprintf(pid, sizeof(pid), " (pid %u)", holder.pid);
 		n = (size_t)snprintf(
-			ret_text, GM_WHO_REASON, "%s%s %s%s",
+			ret_text, GM_CTL_WAIT_REASON, "%s%s %s%s",
 			strcmp(name, "-") != 0 ? name : holder.name, pid,
 			(wait->flags & GPUMAP_WAIT_FOR_START) != 0
 				? "starts there"
@@ -276,9 +268,10 @@ const char *gm_who_line_reason(const struct gm_ctl *ctl,
 				? ""
 				: gm_size_text(bytes, size));
 	}
-	if (n_before > 0 && n < GM_WHO_REASON)
-		snprintf(ret_text + n, GM_WHO_REASON - n, "%s%u wait%s before",
-			 n > 0 ? ", " : "", n_before, n_before == 1 ? "s" : "");
+	if (n_before > 0 && n < GM_CTL_WAIT_REASON)
+		snprintf(ret_text + n, GM_CTL_WAIT_REASON - n,
+			 "%s%u wait%s before", n > 0 ? ", " : "", n_before,
+			 n_before == 1 ? "s" : "");
 	return ret_text;
 }
 
@@ -286,8 +279,8 @@ const char *gm_who_line_reason(const struct gm_ctl *ctl,
 
 struct waiting {
 	struct gpumap_wait_info of;
-	char rows[GM_WHO_ROWS];
-	char whom[GM_CTL_LINE + GM_WHO_REASON + 8]; /* and what it runs */
+	char rows[GM_CTL_WAIT_ROWS];
+	char whom[GM_CTL_LINE + GM_CTL_WAIT_REASON + 8]; /* and what it runs */
 };
 
 /* The names of the reservations on its rows. */
@@ -341,26 +334,26 @@ static const struct gm_ctl_field wait_fields[] = {
 /* Returns the array, or null where the agent does not say. */
 static json_t *show_line(const struct gm_ctl *ctl)
 {
-	struct gm_who_line waits = { .v = NULL };
+	struct gpumap_wait_info *waits = NULL;
 	struct gm_ctl_list list = { .items = NULL };
+	int n = gm_list_wait(ctl->map, &waits);
 
-	waits.n = gm_list_wait(ctl->map, &waits.v);
-	if (!ctl->json && waits.n > 0)
+	if (!ctl->json && n > 0)
 		putchar('\n');
-	if (waits.n > 0 || (ctl->json && waits.n == 0))
+	if (n > 0 || (ctl->json && n == 0))
 		list = gm_ctl_list_begin(ctl, wait_fields);
-	for (int i = 0; i < waits.n; i++) {
-		struct waiting w = { waits.v[i], "", "" };
-		char line[GM_CTL_LINE], reason[GM_WHO_REASON];
+	for (int i = 0; i < n; i++) {
+		struct waiting w = { waits[i], "", "" };
+		char line[GM_CTL_LINE], reason[GM_CTL_WAIT_REASON];
 
-		gm_who_line_rows(&w.of, w.rows);
-		gm_who_line_reason(ctl, &waits, i, reason);
+		gm_ctl_line_rows(&w.of, w.rows);
+		gm_ctl_line_reason(ctl, &w.of, reason);
 		snprintf(w.whom, sizeof(w.whom), "%s  (%s)",
 			 gm_ctl_command_line(ctl, w.of.pid, w.of.uid, line),
 			 reason[0] != '\0' ? reason : "next");
 		gm_ctl_list_add(&list, &w);
 	}
-	free(waits.v);
+	free(waits);
 	return list.items != NULL ? list.items : json_null();
 }
 
@@ -408,36 +401,26 @@ static int show_usage(const struct gm_ctl *ctl, json_t **ret_items)
 
 /* ---- all of it ----------------------------------------------------------- */
 
-int gm_ctl_wait_drop(struct gm_ctl *ctl)
+void gm_ctl_wait_drop(struct gm_ctl *ctl)
 {
-	const char *name = ctl->args[0];
-	int ret = gpumap_wait_drop(ctl->map, name);
+	int ret = gpumap_wait_drop(ctl->map, ctl->args[0]);
 
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "drop \"%s\"", name);
-	if (ctl->json)
-		return gm_ctl_print(json_pack("{s:s}", "dropped", name));
-	printf("%s: dropped\n", name);
-	return GM_EXIT_OK;
+		gm_ctl_fail(ctl, ret, "drop \"%s\"", ctl->args[0]);
+	gm_ctl_done(ctl, "dropped");
 }
 
-int gm_ctl_who(struct gm_ctl *ctl)
+void gm_ctl_who(struct gm_ctl *ctl)
 {
-	json_t *holders, *waits, *usage;
-	int ret = show_holders(ctl, &holders), status = GM_EXIT_OK;
+	json_t *holders = show_holders(ctl), *waits = show_line(ctl), *usage;
+	int ret = show_usage(ctl, &usage);
 
-	if (ret != 0) {
-		json_decref(holders);
-		return gm_ctl_fail(ctl, ret, "reservations");
-	}
-	waits = show_line(ctl);
-	ret = show_usage(ctl, &usage);
 	if (ctl->json)
-		status = gm_ctl_print(
-			json_pack("{s:o, s:o, s:o}", "reservations", holders,
-				  "waits", waits, "usage", usage));
-	if (ret == 0 || status != GM_EXIT_OK)
-		return status;
+		gm_ctl_print(json_pack("{s:o, s:o, s:o}", "reservations",
+				       holders, "waits", waits, "usage",
+				       usage));
+	if (ret == 0)
+		return;
 	fflush(stdout);
-	return gm_ctl_fail(ctl, ret, "the memory of sessions is not listed");
+	gm_ctl_fail(ctl, ret, "the memory of sessions is not listed");
 }

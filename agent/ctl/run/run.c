@@ -20,10 +20,7 @@
 #include <gpumap/plan.h>
 
 #include "agent/ctl/clock.h"
-#include "agent/ctl/export.h"
-#include "agent/ctl/parse.h"
 #include "agent/ctl/plan.h"
-#include "agent/ctl/who.h"
 #include "agent/reader/list.h"
 #include "lib/model/plan/number.h"
 
@@ -34,14 +31,14 @@
 
 /* ---- options ------------------------------------------------------------- */
 
-static int wrong(const char *what)
+static _Noreturn void wrong(const char *what)
 {
-	return gm_ctl_wrong("run: %s; see gpumapctl-run(1)", what);
+	gm_ctl_wrong("run: %s; see gpumapctl-run(1)", what);
 }
 
 /* Make @run->name of --name, or "run.COMMAND.1a2b3c4d", which no other run
  * has. */
-static int make_name(struct gm_run *run)
+static void make_name(struct gm_run *run)
 {
 	/* Bytes that a name may have, and that a shell wants in no quotes. */
 	static const char plain[] =
@@ -53,21 +50,20 @@ static int make_name(struct gm_run *run)
 
 	if (given != NULL) {
 		if (strlen(given) > GPUMAP_NAME_MAX || given[0] == '\0')
-			return wrong("--name has 1 to 63 bytes");
+			wrong("--name has 1 to 63 bytes");
 		strcpy(run->name, given);
-		return GM_EXIT_OK;
+		return;
 	}
 	if (getrandom(&mark, sizeof(mark), 0) != sizeof(mark))
-		return gm_ctl_failed("run: getrandom: %s", strerror(errno));
+		gm_ctl_failed("run: getrandom: %s", strerror(errno));
 	snprintf(run->name, sizeof(run->name), "run.%.*s.%08x",
 		 GPUMAP_NAME_MAX - 5 - NAME_MARK,
 		 slash != NULL ? slash + 1 : command, mark);
 	for (char *at = run->name; *(at += strspn(at, plain)) != '\0';)
 		*at = '_';
-	return GM_EXIT_OK;
 }
 
-static int read_options(struct gm_run *run)
+static void read_options(struct gm_run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
 	const char *reserve = GM_TEXT(ctl, RESERVE);
@@ -76,43 +72,42 @@ static int read_options(struct gm_run *run)
 	if (GM_GIVEN(ctl, RESERVE) + GM_GIVEN(ctl, MAP) +
 		    GM_GIVEN(ctl, MODEL) !=
 	    1)
-		return wrong("give one of --reserve, --map and --model");
+		wrong("give one of --reserve, --map and --model");
 	if (reserve != NULL && gm_number_size(reserve, &run->bytes) != 0)
-		return gm_ctl_wrong("run: --reserve: \"%s\" " GM_NUMBER_NO_SIZE
-				    "; see gpumapctl-run(1)",
-				    reserve);
+		gm_ctl_wrong("run: --reserve: \"%s\" " GM_NUMBER_NO_SIZE
+			     "; see gpumapctl-run(1)",
+			     reserve);
 	if (GM_GIVEN(ctl, MAP) && (ctl->n_rows > 0 || GM_GIVEN(ctl, ANY)))
-		return wrong("--map has its rows: give neither --rows nor "
-			     "--any");
+		wrong("--map has its rows: give neither --rows nor --any");
 	if (!GM_GIVEN(ctl, MODEL) && (ctl->given & GM_OPTS_PLACING) != 0)
-		return wrong("the options of plan need --model");
+		wrong("the options of plan need --model");
 	if (GM_GIVEN(ctl, MODEL) && GM_GIVEN(ctl, ANY))
-		return wrong("--any is for --reserve");
+		wrong("--any is for --reserve");
 	if (no_agent != NULL && strcmp(no_agent, "run") != 0 &&
 	    strcmp(no_agent, "fail") != 0)
-		return wrong("--no-agent is run or fail");
+		wrong("--no-agent is run or fail");
 	if (ctl->json && !GM_GIVEN(ctl, PRINT_ENV))
-		return wrong("--json is for --print-env");
-	if (GM_GIVEN(ctl, FOR) &&
-	    gm_ctl_engine(GM_TEXT(ctl, FOR), &run->engine) != GM_EXIT_OK)
-		return GM_EXIT_USAGE;
+		wrong("--json is for --print-env");
+	if (GM_GIVEN(ctl, FOR))
+		run->engine = gm_ctl_engine(ctl);
 	if (!GM_GIVEN(ctl, GATE) &&
 	    (GM_GIVEN(ctl, READY_FILE) || GM_GIVEN(ctl, READY_TCP) ||
 	     GM_GIVEN(ctl, START_LIMIT)))
-		return wrong("--ready-file, --ready-tcp and --start-limit need "
-			     "--gate");
+		wrong("--ready-file, --ready-tcp and --start-limit need "
+		      "--gate");
 	if (GM_GIVEN(ctl, READY_FILE) && GM_TEXT(ctl, READY_FILE)[0] == '\0')
-		return wrong("--ready-file is a path");
+		wrong("--ready-file is a path");
 	if (GM_NUMBER(ctl, READY_TCP) > UINT16_MAX)
-		return wrong("--ready-tcp is a port: 1 to 65535");
-	return make_name(run);
+		wrong("--ready-tcp is a port: 1 to 65535");
+	make_name(run);
 }
 
 /* ---- the caller's cards -------------------------------------------------- */
 
-/* The rows that CUDA would show to this process; none: as the agent likes. */
-static int find_visible(const struct gm_ctl *ctl,
-			uint32_t ret_rows[GPUMAP_ROWS_MAX], uint32_t *ret_n)
+/* Find the rows that CUDA would show to this process.  Returns how many; 0: as
+ * the agent likes. */
+static uint32_t find_visible(const struct gm_ctl *ctl,
+			     uint32_t ret_rows[GPUMAP_ROWS_MAX])
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	const char *cut; /* why an entry of that is left out */
@@ -120,21 +115,20 @@ static int find_visible(const struct gm_ctl *ctl,
 	uint32_t row = 0, n_cards = 0, n_usable = 0;
 	int n;
 
-	*ret_n = 0;
 	while (gm_ctl_next_device(ctl->map, &row, &d))
 		n_cards +=
 			d.kind == GPUMAP_DEVICE_CUDA &&
 			d.state != GPUMAP_DEVICE_LOST &&
 			((d.flags & GPUMAP_DEVICE_MIG) == 0 || d.mig_gi >= 0);
 	if (n_cards == 0)
-		return GM_EXIT_OK;
+		return 0;
 	n = gpumap_device_visible(ctl->map, visible,
 				  getenv("CUDA_DEVICE_ORDER"), ret_rows,
 				  GPUMAP_ROWS_MAX);
 	if (n < 0)
-		return gm_ctl_fail(ctl, n, "run: the cards of this process");
+		gm_ctl_fail(ctl, n, "run: the cards of this process");
 	if (n == 0)
-		return gm_ctl_failed(
+		gm_ctl_failed(
 			"run: this process sees none of the node's cards%s: "
 			"give --rows or --any",
 			visible != NULL ? ", by CUDA_VISIBLE_DEVICES" : "");
@@ -144,7 +138,7 @@ static int find_visible(const struct gm_ctl *ctl,
 	/* All of them are the agent's choice, which leaves out what is not in
 	 * service. */
 	if ((uint32_t)n == n_cards)
-		return GM_EXIT_OK;
+		return 0;
 	/* Leave out what a plan may not take now, unless nothing is left. */
 	for (int i = 0; i < n; i++) {
 		row = ret_rows[i];
@@ -154,60 +148,48 @@ static int find_visible(const struct gm_ctl *ctl,
 		    (d.flags & GPUMAP_DEVICE_CORDONED) == 0)
 			ret_rows[n_usable++] = ret_rows[i];
 	}
-	*ret_n = n_usable > 0 ? n_usable : (uint32_t)n;
-	return GM_EXIT_OK;
+	return n_usable > 0 ? n_usable : (uint32_t)n;
 }
 
 /* ---- what is wanted ------------------------------------------------------ */
 
-static int find_bytes(struct gm_run *run)
+static void find_bytes(struct gm_run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
 	bool any = GM_GIVEN(ctl, ANY);
-	int ret = GM_EXIT_OK;
 
 	run->ask.n_rows = ctl->n_rows;
 	memcpy(run->ask.rows, ctl->rows, sizeof(run->ask.rows));
 	run->ask.n_layers = ctl->n_rows > 0 && !any ? ctl->n_rows : 1;
 	if (ctl->n_rows == 0 && !any)
-		ret = find_visible(ctl, run->ask.rows, &run->ask.n_rows);
+		run->ask.n_rows = find_visible(ctl, run->ask.rows);
 	for (uint32_t i = 0; i < run->ask.n_layers; i++)
 		run->ask.bytes[i] = run->bytes;
-	return ret;
 }
 
-static int find_model(struct gm_run *run)
+static void find_model(struct gm_run *run)
 {
 	struct gm_ctl *ctl = run->ctl;
-	int ret = GM_EXIT_OK;
 
 	if (ctl->n_rows == 0)
-		ret = find_visible(ctl, ctl->rows, &ctl->n_rows);
-	if (ret != GM_EXIT_OK)
-		return ret;
-	run->ask.planning = calloc(1, sizeof(*run->ask.planning));
-	if (run->ask.planning == NULL)
-		return gm_ctl_fail(ctl, -ENOMEM, "run");
-	run->ask.planning->ctl = ctl;
+		ctl->n_rows = find_visible(ctl, ctl->rows);
 	GM_TEXT(ctl, COMMIT) = run->name;
-	return gm_ctl_plan_read(run->ask.planning);
+	run->ask.planning = gm_ctl_plan_read(ctl);
 }
 
-/* Add the bytes of layers that a map has without charges.  Returns 0 or a
- * negative errno. */
-static int count_layers(struct gm_run *run, const struct gpumap_layers *head)
+/* Add the bytes of layers that a map has without charges. */
+static void count_layers(struct gm_run *run, uint32_t n)
 {
 	const struct gm_ctl *ctl = run->ctl;
-	uint32_t n = head->n_layers;
-	uint32_t *rows = calloc((size_t)n + 1, sizeof(*rows));
-	uint64_t *bytes = calloc((size_t)n + 1, sizeof(*bytes));
+	uint32_t *rows = gm_ctl_alloc(n, sizeof(*rows));
+	uint64_t *bytes = gm_ctl_alloc(n, sizeof(*bytes));
 	struct gpumap_layers again = { .size = sizeof(again) };
-	int ret = rows == NULL || bytes == NULL ? -ENOMEM : 0;
+	int ret = gpumap_layers_read(ctl->map, GM_TEXT(ctl, MAP), &again, rows,
+				     bytes, n, NULL, 0);
 
-	if (ret == 0)
-		ret = gpumap_layers_read(ctl->map, GM_TEXT(ctl, MAP), &again,
-					 rows, bytes, n, NULL, 0);
-	for (uint32_t i = 0; ret == 0 && i < run->ask.n_rows; i++) {
+	if (ret != 0)
+		gm_ctl_fail(ctl, ret, "run: map \"%s\"", GM_TEXT(ctl, MAP));
+	for (uint32_t i = 0; i < run->ask.n_rows; i++) {
 		if (run->ask.rows[i] == again.base_row)
 			run->ask.bytes[i] += again.other_bytes;
 		for (uint32_t k = 0; k < again.n_layers; k++)
@@ -216,10 +198,9 @@ static int count_layers(struct gm_run *run, const struct gpumap_layers *head)
 	}
 	free(rows);
 	free(bytes);
-	return ret;
 }
 
-static int find_map(struct gm_run *run)
+static void find_map(struct gm_run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
 	const char *name = GM_TEXT(ctl, MAP);
@@ -231,9 +212,9 @@ static int find_map(struct gm_run *run)
 				     charges, GPUMAP_ROWS_MAX);
 
 	if (ret == -ENOENT)
-		return gm_ctl_unknown("layer map", name, "maps");
+		gm_ctl_unknown("layer map", name, "maps");
 	if (ret != 0)
-		return gm_ctl_fail(ctl, ret, "run: map \"%s\"", name);
+		gm_ctl_fail(ctl, ret, "run: map \"%s\"", name);
 	run->ask.n_rows = run->ask.n_layers = head.n_rows;
 	for (uint32_t i = 0; i < head.n_rows; i++) {
 		run->ask.rows[i] = charges[i].row;
@@ -241,36 +222,34 @@ static int find_map(struct gm_run *run)
 		sum += run->ask.bytes[i];
 	}
 	if ((head.flags & GPUMAP_LAYERS_COMMITTED) == 0) {
-		ret = sum == 0 ? count_layers(run, &head) : 0;
-		return ret == 0
-			       ? GM_EXIT_OK
-			       : gm_ctl_fail(ctl, ret, "run: map \"%s\"", name);
+		if (sum == 0)
+			count_layers(run, head.n_layers);
+		return;
 	}
 	if (head.owner_uid != geteuid() && geteuid() != 0)
-		return gm_ctl_failed(
+		gm_ctl_failed(
 			"run: map \"%s\" is reserved by %s already, whose "
 			"processes and root's may use it: gpumapctl maps lists "
 			"others",
 			head.name, gm_ctl_user(head.owner_uid, user));
 	run->ask.is_committed = true;
 	run->map_name = name;
-	return GM_EXIT_OK;
 }
 
 /* Find out on which rows the command may be, and what it takes of them; and
  * refuse what can be refused before anything is reserved. */
-static int prepare(struct gm_run *run)
+static void prepare(struct gm_run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
-	int ret;
 
-	for (uint32_t i = 0; i < ctl->n_rows; i++)
-		if (ctl->rows[i] >= gpumap_device_count(ctl->map))
-			return gm_ctl_no_row(ctl->rows[i]);
-	ret = GM_GIVEN(ctl, MAP)     ? find_map(run)
-	      : GM_GIVEN(ctl, MODEL) ? find_model(run)
-				     : find_bytes(run);
-	return ret == GM_EXIT_OK ? gm_run_engine_check(run) : ret;
+	gm_ctl_check_rows(ctl);
+	if (GM_GIVEN(ctl, MAP))
+		find_map(run);
+	else if (GM_GIVEN(ctl, MODEL))
+		find_model(run);
+	else
+		find_bytes(run);
+	gm_run_engine_check(run);
 }
 
 /* ---- one request --------------------------------------------------------- */
@@ -305,12 +284,10 @@ static int ask(struct gm_run *run, uint32_t flags, uint64_t wait_ns)
 	int ret;
 
 	if (run->ask.planning != NULL) {
-		gm_ctl_plan_to_agent(run->ask.planning, &request);
+		request = gm_ctl_plan_to_agent(run->ask.planning);
 		n_layers = request.n_layers;
 		free(run->layers);
-		run->layers = calloc(n_layers, sizeof(*run->layers));
-		if (run->layers == NULL)
-			return -ENOMEM;
+		run->layers = gm_ctl_alloc(n_layers, sizeof(*run->layers));
 	}
 	request.flags &= GPUMAP_PLAN_BASE;
 	request.flags |= flags;
@@ -325,14 +302,10 @@ static int ask(struct gm_run *run, uint32_t flags, uint64_t wait_ns)
 	run->base_row = answer.base_row;
 	run->n_rows = answer.n_charges;
 	for (uint32_t i = 0; i < answer.n_charges; i++) {
-		const struct gpumap_plan_charge *c = &charges[i];
-
-		run->rows[i] = c->row;
+		run->rows[i] = charges[i].row;
 		run->row_bytes[i] = run->ask.planning == NULL
 					    ? run->bytes
-					    : c->weight_bytes + c->kv_bytes +
-						      c->activation_bytes +
-						      c->reserve_bytes;
+					    : gm_plan_charge_bytes(&charges[i]);
 	}
 	return 0;
 }
@@ -357,16 +330,18 @@ static bool may_fit(const struct gm_run *run)
 	return all ? n_fit == n : n_fit > 0;
 }
 
-static int refused(const struct gm_run *run, int error)
+static _Noreturn void refused(const struct gm_run *run, int error)
 {
 	const struct gm_ctl *ctl = run->ctl;
-	int ret = gm_ctl_fail(ctl, error, "run: \"%s\"", run->name);
+	bool may_later =
+		error == -EBUSY || error == -ETIMEDOUT ||
+		(error == -ENOSPC && GM_NUMBER(ctl, WAIT) == 0 && may_fit(run));
 
 	/* A request that waits has room some time, or is refused at once. */
-	if (error == -EBUSY || error == -ETIMEDOUT ||
-	    (error == -ENOSPC && GM_NUMBER(ctl, WAIT) == 0 && may_fit(run)))
-		return GM_RUN_NOT_NOW;
-	return error == -ENOENT ? GM_EXIT_NO_AGENT : ret;
+	if (!may_later && error != -ENOENT)
+		gm_ctl_fail(ctl, error, "run: \"%s\"", run->name);
+	gm_ctl_say("run: \"%s\": %s", run->name, gm_ctl_reason(ctl, error));
+	gm_ctl_exit(may_later ? GM_RUN_NOT_NOW : GM_EXIT_NO_AGENT);
 }
 
 /* ---- what it waits for --------------------------------------------------- */
@@ -379,20 +354,19 @@ struct teller {
 	uint64_t said_ns;
 };
 
-/* Describe what place @i of the line waits for. */
-static void describe(struct teller *t, const struct gm_who_line *waits, int i,
-		     char ret_text[512])
+static void describe(const struct teller *t,
+		     const struct gpumap_wait_info *wait, char ret_text[512])
 {
-	const struct gpumap_wait_info *wait = &waits->v[i];
-	char rows[GM_WHO_ROWS], reason[GM_WHO_REASON], size[32] = "memory";
+	char rows[GM_CTL_WAIT_ROWS], reason[GM_CTL_WAIT_REASON];
+	char size[32] = "memory";
 
-	gm_who_line_reason(&t->ctl, waits, i, reason);
+	gm_ctl_line_reason(&t->ctl, wait, reason);
 	if (wait->bytes != 0)
 		gm_size_text(wait->bytes, size);
 	snprintf(ret_text, 512, "waiting %s row%s %s: %s%s%s",
 		 (wait->flags & GPUMAP_WAIT_FOR_START) != 0 ? "to start on"
 							    : "for",
-		 gm_ctl_s(wait->n_rows), gm_who_line_rows(wait, rows), size,
+		 gm_ctl_s(wait->n_rows), gm_ctl_line_rows(wait, rows), size,
 		 reason[0] != '\0' ? "; " : "", reason);
 }
 
@@ -400,23 +374,23 @@ static void tell(void *data)
 {
 	struct teller *t = data;
 	struct gpumap_attach_opts opts = gm_ctl_where(&t->ctl);
-	struct gm_who_line waits = { .v = NULL };
+	struct gpumap_wait_info *waits = NULL;
 	char text[512] = "waiting for the agent to come back";
-	int i = 0, ret = 0;
+	int i = 0, n = 0, ret = 0;
 
 	if (t->ctl.map == NULL)
 		ret = gpumap_attach(&opts, &t->ctl.map);
 	if (ret == 0)
-		ret = waits.n = gm_list_wait(t->ctl.map, &waits.v);
-	while (i < waits.n && strcmp(waits.v[i].name, t->name) != 0)
+		ret = n = gm_list_wait(t->ctl.map, &waits);
+	while (i < n && strcmp(waits[i].name, t->name) != 0)
 		i++;
-	if (i < waits.n)
-		describe(t, &waits, i, text);
-	free(waits.v);
+	if (i < n)
+		describe(t, &waits[i], text);
+	free(waits);
 	if (ret < 0) {
 		gpumap_detach(t->ctl.map);
 		t->ctl.map = NULL;
-	} else if (i == waits.n) {
+	} else if (i == n) {
 		return; /* not in the line any more, or not yet */
 	}
 	if (strcmp(text, t->said) == 0 ||
@@ -469,14 +443,12 @@ static void use_map(const struct gm_run *run)
 	uint64_t pin;
 	int error =
 		gpumap_layers_pin(run->ctl->map, run->map_name, &view, &pin);
-	const char *why = gpumap_refusal(run->ctl->map);
 
 	if (error != 0)
 		gm_ctl_say("run: map \"%s\" cannot be pinned, so what the "
 			   "command allocates counts twice, as in use and as "
 			   "reserved: %s",
-			   run->map_name,
-			   why[0] != '\0' ? why : gpumap_strerror(error));
+			   run->map_name, gm_ctl_reason(run->ctl, error));
 }
 
 /* There is no agent.  May the command run all the same? */
@@ -489,7 +461,7 @@ static bool is_free(struct gm_run *run)
 }
 
 /* Make a reservation for this process. */
-static int reserve_own(struct gm_run *run)
+static void reserve_own(struct gm_run *run)
 {
 	uint64_t wait_s = GM_NUMBER(run->ctl, WAIT);
 	struct teller teller = { .ctl = *run->ctl, .name = run->name };
@@ -507,9 +479,8 @@ static int reserve_own(struct gm_run *run)
 	if (wait_s > 0)
 		gm_clock_ticker_end(&ticker);
 	gpumap_detach(teller.ctl.map);
-	if (ret == 0 || (is_gone(ret) && is_free(run)))
-		return GM_EXIT_OK;
-	return refused(run, ret);
+	if (ret != 0 && (!is_gone(ret) || !is_free(run)))
+		refused(run, ret);
 }
 
 /* ---- the command --------------------------------------------------------- */
@@ -557,103 +528,86 @@ static int search(const char *file)
 	}
 }
 
-static int no_command(const char *file, int error)
+static _Noreturn void no_command(const char *file, int error)
 {
 	bool missing = error == -ENOENT || error == -ENOTDIR;
 
 	gm_ctl_say("run: %s: %s", file,
 		   missing ? "there is no such command" : strerror(-error));
-	return missing ? GM_RUN_NOT_FOUND : GM_RUN_NOT_EXECUTABLE;
+	gm_ctl_exit(missing ? GM_RUN_NOT_FOUND : GM_RUN_NOT_EXECUTABLE);
 }
 
 /* ---- the order ----------------------------------------------------------- */
 
 /* Print what would be set, for the rows that the command would have now. */
-static int show(struct gm_run *run)
+static void show(struct gm_run *run)
 {
-	int ret = run->unreserved ? GM_EXIT_OK : prepare(run);
+	int ret = 0;
 
-	if (ret == GM_EXIT_OK && !run->unreserved && !take_known_rows(run)) {
-		ret = ask(run, 0, 0);
-		ret = ret == 0 ? GM_EXIT_OK : refused(run, ret);
+	if (!run->unreserved) {
+		prepare(run);
+		if (!take_known_rows(run))
+			ret = ask(run, 0, 0);
+		if (ret != 0)
+			refused(run, ret);
+		gm_run_environment_set(run);
 	}
-	if (ret == GM_EXIT_OK && !run->unreserved)
-		ret = gm_run_environment_set(run);
-	if (ret == GM_EXIT_OK)
-		ret = gm_run_environment_caches(run, false);
-	return ret == GM_EXIT_OK ? gm_run_environment_show(run) : ret;
+	gm_run_environment_caches(run, false);
+	gm_run_environment_show(run);
 }
 
-static int run_reserved(struct gm_run *run)
+static void reserve_all(struct gm_run *run)
 {
-	int ret = prepare(run);
-
-	if (ret == GM_EXIT_OK)
-		ret = gm_run_start_open(run);
-	if (ret == GM_EXIT_OK) {
-		if (!run->ask.is_committed || GM_GIVEN(run->ctl, GATE))
-			ret = reserve_own(run);
-		else
-			take_known_rows(run);
-	}
-	if (ret != GM_EXIT_OK || run->unreserved)
-		return ret;
+	prepare(run);
+	gm_run_start_open(run);
+	if (!run->ask.is_committed || GM_GIVEN(run->ctl, GATE))
+		reserve_own(run);
+	else
+		take_known_rows(run);
+	if (run->unreserved)
+		return;
 	if (run->ask.is_committed)
 		use_map(run);
-	ret = gm_run_environment_set(run);
-	if (ret != GM_EXIT_OK)
-		return ret;
+	gm_run_environment_set(run);
 	if (!GM_GIVEN(run->ctl, NO_BIND))
 		gm_run_environment_bind(run);
-	return run->start != NULL ? gm_run_start_watch(run) : GM_EXIT_OK;
+	if (run->start != NULL)
+		gm_run_start_watch(run);
 }
 
-/* Returns only where it cannot become the command, or need not. */
-static int run_all(struct gm_run *run)
+/* Returns only where it need not become the command. */
+void gm_ctl_run(struct gm_ctl *ctl)
 {
-	struct gm_ctl *ctl = run->ctl;
+	struct gm_run run = { .ctl = ctl, .map_name = run.name };
 	struct gpumap_attach_opts opts = gm_ctl_where(ctl);
 	struct gm_words env = { 0 };
-	int ret = read_options(run), error;
+	int error;
 
-	if (ret != GM_EXIT_OK)
-		return ret;
+	read_options(&run);
 	error = search(ctl->args[0]);
 	if (error != 0)
-		return no_command(ctl->args[0], error);
+		no_command(ctl->args[0], error);
 	for (int i = 0; i < ctl->n_args; i++)
-		gm_words_add(&run->argv, "%s", ctl->args[i]);
-	run->map_name = run->name;
+		gm_ctl_words_add(&run.argv, "%s", ctl->args[i]);
 	error = gpumap_attach(&opts, &ctl->map);
-	if (error != 0 && (error != -ENOENT || !is_free(run)))
-		return gm_ctl_not_attached(error);
-	if (GM_GIVEN(ctl, PRINT_ENV))
-		return show(run);
-	ret = gm_run_environment_caches(run, true);
-	if (ret == GM_EXIT_OK && !run->unreserved)
-		ret = run_reserved(run);
-	if (ret != GM_EXIT_OK)
-		return ret;
-	if (run->unreserved)
+	if (error != 0 && (error != -ENOENT || !is_free(&run)))
+		gm_ctl_not_attached(error);
+	if (GM_GIVEN(ctl, PRINT_ENV)) {
+		show(&run);
+		gm_ctl_plan_free(run.ask.planning);
+		free(run.layers);
+		gm_ctl_words_free(&run.env);
+		gm_ctl_words_free(&run.argv);
+		return;
+	}
+	gm_run_environment_caches(&run, true);
+	if (!run.unreserved)
+		reserve_all(&run);
+	if (run.unreserved)
 		gm_ctl_say("run: no agent: %s runs without a reservation",
 			   ctl->args[0]);
-	gm_run_environment_merge(run, &env);
+	gm_run_environment_merge(&run, &env);
 	fflush(NULL);
-	execvpe(run->argv.v[0], run->argv.v, env.v);
-	ret = no_command(run->argv.v[0], -errno);
-	gm_words_free(&env);
-	return ret;
-}
-
-int gm_ctl_run(struct gm_ctl *ctl)
-{
-	struct gm_run run = { .ctl = ctl };
-	int ret = run_all(&run);
-
-	gm_run_start_free(&run);
-	gm_ctl_plan_free(run.ask.planning);
-	free(run.layers);
-	gm_words_free(&run.env);
-	gm_words_free(&run.argv);
-	return ret;
+	execvpe(run.argv.v[0], run.argv.v, env.v);
+	no_command(run.argv.v[0], -errno);
 }

@@ -17,7 +17,7 @@
 #ifndef GM_CTL_RUN_H
 #define GM_CTL_RUN_H
 
-#include "agent/ctl/words.h"
+#include "agent/ctl/ctl.h"
 
 /* Exit statuses of run's own, beside those of ctl.h. */
 enum gm_run_exit {
@@ -57,26 +57,23 @@ struct gm_run {
 	struct gm_words argv; /* the command, and what is added to it */
 };
 
-int gm_ctl_run(struct gm_ctl *ctl);
-
-/* Each function from here on returns an exit status, after printing what was
- * wrong, unless it says otherwise. */
+void gm_ctl_run(struct gm_ctl *ctl);
 
 /* Refuse an engine before anything is reserved, where that can be known; and
  * set its variables and arguments, those that name the devices, and those that
  * tell the command of its reservation. */
-int gm_run_engine_check(struct gm_run *run);
-int gm_run_environment_set(struct gm_run *run);
+void gm_run_engine_check(struct gm_run *run);
+void gm_run_environment_set(struct gm_run *run);
 
 /* Set the command's cache directories, which are made if @makes. */
-int gm_run_environment_caches(struct gm_run *run, bool makes);
+void gm_run_environment_caches(struct gm_run *run, bool makes);
 
 /* The caller's environment with what is set. */
 void gm_run_environment_merge(const struct gm_run *run,
 			      struct gm_words *ret_words);
 
 /* Print what would be set. */
-int gm_run_environment_show(const struct gm_run *run);
+void gm_run_environment_show(const struct gm_run *run);
 
 /* Bind this process to the CPUs and the memory of its rows' NUMA nodes.  A
  * failure is a warning. */
@@ -84,13 +81,12 @@ void gm_run_environment_bind(const struct gm_run *run);
 
 /* With --gate: make @run->start, by which the end of the start window is
  * noticed; open its socket and set NOTIFY_SOCKET. */
-int gm_run_start_open(struct gm_run *run);
-void gm_run_start_free(struct gm_run *run);
+void gm_run_start_open(struct gm_run *run);
 
 /* How long the window may last; 0: there is none. */
 uint64_t gm_run_start_limit_ns(const struct gm_run *run);
 
 /* Start the process that ends the window. */
-int gm_run_start_watch(const struct gm_run *run);
+void gm_run_start_watch(const struct gm_run *run);
 
 #endif

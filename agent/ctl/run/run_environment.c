@@ -82,37 +82,34 @@ static void add_option(struct gm_run *run, const char *option,
 			word, option, value);
 		return;
 	}
-	gm_words_add(&run->argv, "%s", option);
-	gm_words_add(&run->argv, "%s", value);
+	gm_ctl_words_add(&run->argv, "%s", option);
+	gm_ctl_words_add(&run->argv, "%s", value);
 }
 
 /* ---- the settings of a map ----------------------------------------------- */
 
-static int take(struct gm_run *run, const struct gpumap_engine_settings *s)
+static void take(struct gm_run *run, const struct gpumap_engine_settings *s)
 {
 	for (uint32_t i = 0; i < s->n_argv; i++)
 		if (strcmp(s->argv[i], "--topology") == 0)
-			return gm_ctl_failed(
+			gm_ctl_failed(
 				"run: this map needs a topology file: write it "
-				"with "
-				"gpumapctl export --format yaml, and give its "
-				"arguments to the command, without --for");
+				"with gpumapctl export --format yaml, and give "
+				"its arguments to the command, without --for");
 	for (uint32_t i = 0; i < s->n_env; i++)
-		gm_words_add(&run->env, "%s", s->env[i]);
+		gm_ctl_words_add(&run->env, "%s", s->env[i]);
 	for (uint32_t i = 0; i + 1 < s->n_argv; i += 2)
 		add_option(run, s->argv[i], s->argv[i + 1]);
 	if (s->exact == 0 && run->engine != GPUMAP_ENGINE_ENV)
 		gm_ctl_say("run: the engine's settings do not place every "
-			   "layer as "
-			   "the map does");
+			   "layer as the map does");
 	for (uint32_t i = 0; i < s->n_notes; i++)
 		gm_ctl_say("run: %s", s->notes[i]);
-	return GM_EXIT_OK;
 }
 
-/* Export the map @name, or the plan of --model.  @ret_settings may be NULL. */
-static int export(const struct gm_run *run, const char *name,
-		  struct gpumap_engine_settings **ret_settings)
+/* Export the map @name, or the plan of --model. */
+static struct gpumap_engine_settings *export(const struct gm_run *run,
+					     const char *name)
 {
 	const struct gm_ctl_planning *planning = run->ask.planning;
 	struct gpumap_engine_request request = {
@@ -123,7 +120,7 @@ static int export(const struct gm_run *run, const char *name,
 				 : 0,
 		.model = GM_TEXT(run->ctl, MODEL),
 	};
-	struct gpumap_engine_settings *settings = NULL;
+	struct gpumap_engine_settings *settings;
 	int ret;
 
 	if (planning != NULL) {
@@ -135,23 +132,23 @@ static int export(const struct gm_run *run, const char *name,
 	}
 	ret = gpumap_engine_export(run->ctl->map, name, &request, &settings);
 	if (ret != 0)
-		return gm_ctl_fail(run->ctl, ret, "run: --for %s",
-				   GM_TEXT(run->ctl, FOR));
-	if (ret_settings != NULL)
-		*ret_settings = settings;
-	else
-		gpumap_engine_free(settings);
-	return GM_EXIT_OK;
+		gm_ctl_fail(run->ctl, ret, "run: --for %s",
+			    GM_TEXT(run->ctl, FOR));
+	return settings;
 }
 
 /* ---- bytes alone --------------------------------------------------------- */
 
-/* The rows of the command that are cards, in their order.  Returns how many.
- */
-static uint32_t cards_of(const struct gm_run *run,
-			 uint32_t ret_cards[GPUMAP_ROWS_MAX])
+/* Name the rows of the command that are cards, in their order, to any
+ * program. */
+static void set_devices(struct gm_run *run)
 {
-	uint32_t n = 0;
+	uint32_t cards[GPUMAP_ROWS_MAX];
+	struct gpumap_engine_request request = { .size = sizeof(request),
+						 .engine = GPUMAP_ENGINE_ENV,
+						 .rows = cards };
+	struct gpumap_engine_settings *settings;
+	int ret;
 
 	for (uint32_t i = 0; i < run->n_rows; i++) {
 		struct gpumap_device device = { .size = sizeof(device) };
@@ -159,37 +156,22 @@ static uint32_t cards_of(const struct gm_run *run,
 		if (gpumap_device_read(run->ctl->map, run->rows[i], &device) ==
 			    0 &&
 		    (device.flags & GPUMAP_DEVICE_CARD) != 0)
-			ret_cards[n++] = run->rows[i];
+			cards[request.n_layers++] = run->rows[i];
 	}
-	return n;
-}
-
-/* Name the devices to any program. */
-static int set_devices(struct gm_run *run)
-{
-	uint32_t cards[GPUMAP_ROWS_MAX], n = cards_of(run, cards);
-	struct gpumap_engine_request request = { .size = sizeof(request),
-						 .engine = GPUMAP_ENGINE_ENV,
-						 .rows = cards,
-						 .n_layers = n };
-	struct gpumap_engine_settings *settings;
-	int ret;
-
-	if (n == 0) {
+	if (request.n_layers == 0) {
 		/* As gpumap_engine_export() does: some programs take an empty
 		 * text for none. */
-		gm_words_add(&run->env, "CUDA_VISIBLE_DEVICES=-1");
-		gm_words_add(&run->env, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
-		return GM_EXIT_OK;
+		gm_ctl_words_add(&run->env, "CUDA_VISIBLE_DEVICES=-1");
+		gm_ctl_words_add(&run->env, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
+		return;
 	}
 	request.base_row = cards[0];
 	ret = gpumap_engine_export(run->ctl->map, NULL, &request, &settings);
 	if (ret != 0)
-		return gm_ctl_fail(run->ctl, ret, "run");
+		gm_ctl_fail(run->ctl, ret, "run");
 	for (uint32_t i = 0; i < settings->n_env; i++)
-		gm_words_add(&run->env, "%s", settings->env[i]);
+		gm_ctl_words_add(&run->env, "%s", settings->env[i]);
 	gpumap_engine_free(settings);
-	return GM_EXIT_OK;
 }
 
 /* Tell the engine its share of the card on which it has least: it takes as much
@@ -237,8 +219,15 @@ static bool has_ranks(const struct gm_run *run)
 	       run->ask.planning->q.ask.setting == GPUMAP_SETTING_NCCL;
 }
 
+/* Has it an engine that is told of the plan's ranks? */
+static bool tells_ranks(const struct gm_run *run)
+{
+	return has_ranks(run) && run->engine != 0 &&
+	       run->engine != GPUMAP_ENGINE_ENV;
+}
+
 /* Refuse ranks that the engine would refuse, or is not told of. */
-static int check_ranks(const struct gm_run *run)
+static void check_ranks(const struct gm_run *run)
 {
 	const struct gm_plan_request *q = &run->ask.planning->q;
 	struct gm_plan_error error = { .code = 0 };
@@ -246,81 +235,63 @@ static int check_ranks(const struct gm_run *run)
 
 	if (run->engine != GPUMAP_ENGINE_VLLM &&
 	    run->engine != GPUMAP_ENGINE_SGLANG)
-		return gm_ctl_failed("run: %s is told of no ranks of tensor "
-				     "parallelism: leave --for out, and say it "
-				     "yourself",
-				     GM_TEXT(run->ctl, FOR));
+		gm_ctl_failed("run: %s is told of no ranks of tensor "
+			      "parallelism: leave --for out, and say it "
+			      "yourself",
+			      GM_TEXT(run->ctl, FOR));
 	if (gm_heads_check(&q->ask, n, &error) != 0)
-		return gm_ctl_plan_error(&error);
+		gm_ctl_plan_error(&error);
 	for (uint32_t i = 0; i < n; i++)
 		if (q->devices[ranks[i]].is_host)
-			return gm_ctl_failed("run: row %u is a host row, and "
-					     "%s has ranks on GPUs only: name "
-					     "others with --rows",
-					     q->devices[ranks[i]].row,
-					     GM_TEXT(run->ctl, FOR));
-	return GM_EXIT_OK;
+			gm_ctl_failed("run: row %u is a host row, and %s has "
+				      "ranks on GPUs only: name others with "
+				      "--rows",
+				      q->devices[ranks[i]].row,
+				      GM_TEXT(run->ctl, FOR));
 }
 
-static int set_ranks(struct gm_run *run)
-{
-	char n[16];
-	int ret = set_devices(run);
-
-	snprintf(n, sizeof(n), "%u", run->n_rows);
-	if (ret == GM_EXIT_OK)
-		add_option(run, "--tensor-parallel-size", n);
-	return ret;
-}
-
-int gm_run_engine_check(struct gm_run *run)
+void gm_run_engine_check(struct gm_run *run)
 {
 	const char *map = GM_TEXT(run->ctl, MAP);
 
 	if (run->engine == GPUMAP_ENGINE_ACCELERATE)
-		return gm_ctl_wrong("run: accelerate has its device_map from "
-				    "the program: use gpumapctl export; see "
-				    "gpumapctl-run(1)");
-	if (has_ranks(run) && run->engine != 0 &&
-	    run->engine != GPUMAP_ENGINE_ENV)
-		return check_ranks(run);
-	return run->engine == 0 || map == NULL ? GM_EXIT_OK
-					       : export(run, map, NULL);
+		gm_ctl_wrong("run: accelerate has its device_map from the "
+			     "program: use gpumapctl export; see "
+			     "gpumapctl-run(1)");
+	if (tells_ranks(run))
+		check_ranks(run);
+	else if (run->engine != 0 && map != NULL)
+		gpumap_engine_free(export(run, map));
 }
 
-int gm_run_environment_set(struct gm_run *run)
+void gm_run_environment_set(struct gm_run *run)
 {
 	struct gpumap_engine_settings *settings;
 	const char *map = GM_TEXT(run->ctl, MAP);
-	char rows[GPUMAP_ROWS_MAX * 4] = "";
+	char rows[GPUMAP_ROWS_MAX * 4] = "", number[16];
 	size_t n = 0;
-	int ret;
 
-	if (has_ranks(run)) {
-		ret = run->engine != 0 && run->engine != GPUMAP_ENGINE_ENV
-			      ? set_ranks(run)
-			      : set_devices(run);
-	} else if (run->engine != 0 && !GM_GIVEN(run->ctl, RESERVE)) {
-		ret = export(run, map != NULL ? map : run->name, &settings);
-		if (ret != GM_EXIT_OK)
-			return ret;
-		ret = take(run, settings);
-		gpumap_engine_free(settings);
+	if (run->engine == 0 || has_ranks(run) || GM_GIVEN(run->ctl, RESERVE)) {
+		set_devices(run);
 	} else {
-		ret = set_devices(run);
+		settings = export(run, map != NULL ? map : run->name);
+		take(run, settings);
+		gpumap_engine_free(settings);
 	}
-	if (ret == GM_EXIT_OK && run->engine != 0)
+	if (tells_ranks(run)) {
+		snprintf(number, sizeof(number), "%u", run->n_rows);
+		add_option(run, "--tensor-parallel-size", number);
+	}
+	if (run->engine != 0)
 		set_share(run);
-	if (ret != GM_EXIT_OK)
-		return ret;
 	for (uint32_t i = 0; i < run->n_rows; i++)
 		n += (size_t)snprintf(rows + n, sizeof(rows) - n, "%s%u",
 				      i > 0 ? "," : "", run->rows[i]);
-	gm_words_add(&run->env, "GPUMAP_INSTANCE=%s", run->ctl->instance);
-	gm_words_add(&run->env, "GPUMAP_RUNTIME_DIR=%s", run->ctl->runtime_dir);
-	gm_words_add(&run->env, "GPUMAP_MAP=%s", run->map_name);
-	gm_words_add(&run->env, "GPUMAP_ROWS=%s", rows);
-	return GM_EXIT_OK;
+	gm_ctl_words_add(&run->env, "GPUMAP_INSTANCE=%s", run->ctl->instance);
+	gm_ctl_words_add(&run->env, "GPUMAP_RUNTIME_DIR=%s",
+			 run->ctl->runtime_dir);
+	gm_ctl_words_add(&run->env, "GPUMAP_MAP=%s", run->map_name);
+	gm_ctl_words_add(&run->env, "GPUMAP_ROWS=%s", rows);
 }
 
 /* ---- CPUs and memory ----------------------------------------------------- */
@@ -529,7 +500,7 @@ static char *find_folder(const struct gm_run *run, bool makes, int *ret_error)
 	return NULL;
 }
 
-int gm_run_environment_caches(struct gm_run *run, bool makes)
+void gm_run_environment_caches(struct gm_run *run, bool makes)
 {
 	char *folder;
 	size_t n = 0;
@@ -538,12 +509,11 @@ int gm_run_environment_caches(struct gm_run *run, bool makes)
 	for (size_t i = 0; i < N_CACHES; i++)
 		n += getenv(caches[i].variable) != NULL;
 	if (n == N_CACHES)
-		return GM_EXIT_OK;
+		return;
 	folder = find_folder(run, makes, &error);
 	if (folder == NULL && GM_TEXT(run->ctl, CACHE_DIR) != NULL)
-		return gm_ctl_failed("run: --cache-dir %s: %s",
-				     GM_TEXT(run->ctl, CACHE_DIR),
-				     strerror(-error));
+		gm_ctl_failed("run: --cache-dir %s: %s",
+			      GM_TEXT(run->ctl, CACHE_DIR), strerror(-error));
 	if (folder == NULL)
 		gm_ctl_say("run: no cache directories are set: neither "
 			   "below " NODE_CACHE
@@ -551,10 +521,10 @@ int gm_run_environment_caches(struct gm_run *run, bool makes)
 			   "only this user can write; give --cache-dir");
 	for (size_t i = 0; folder != NULL && i < N_CACHES; i++)
 		if (getenv(caches[i].variable) == NULL)
-			gm_words_add(&run->env, "%s=%s/%s", caches[i].variable,
-				     folder, caches[i].folder);
+			gm_ctl_words_add(&run->env, "%s=%s/%s",
+					 caches[i].variable, folder,
+					 caches[i].folder);
 	free(folder);
-	return GM_EXIT_OK;
 }
 
 /* ---- all of it ----------------------------------------------------------- */
@@ -575,9 +545,9 @@ void gm_run_environment_merge(const struct gm_run *run,
 {
 	for (char **at = environ; at != NULL && *at != NULL; at++)
 		if (!sets(&run->env, *at))
-			gm_words_add(ret_words, "%s", *at);
+			gm_ctl_words_add(ret_words, "%s", *at);
 	for (uint32_t i = 0; i < run->env.n; i++)
-		gm_words_add(ret_words, "%s", run->env.v[i]);
+		gm_ctl_words_add(ret_words, "%s", run->env.v[i]);
 }
 
 /* The CPUs and the nodes as lists; null: none, or they stay as they are. */
@@ -589,7 +559,7 @@ static json_t *ids_json(const struct gm_idset *ids)
 							    : json_null();
 }
 
-static int show_json(const struct gm_run *run)
+static void show_json(const struct gm_run *run)
 {
 	struct gm_idset cpus = { 0 }, nodes = { 0 };
 	json_t *rows = json_array();
@@ -606,22 +576,25 @@ static int show_json(const struct gm_run *run)
 				  "bytes", (json_int_t)run->row_bytes[i]));
 		bytes += run->row_bytes[i];
 	}
-	return gm_ctl_print(json_pack(
-		"{s:o, s:o, s:o, s:I, s:o, s:o}", "env",
-		gm_words_env_json((const char *const *)run->env.v, run->env.n),
-		"argv",
-		gm_words_json((const char *const *)run->argv.v, run->argv.n),
-		"rows", rows, "bytes", (json_int_t)bytes, "cpus",
-		ids_json(&cpus), "nodes", ids_json(&nodes)));
+	gm_ctl_print(
+		json_pack("{s:o, s:o, s:o, s:I, s:o, s:o}", "env",
+			  gm_ctl_words_env_json((const char *const *)run->env.v,
+						run->env.n),
+			  "argv",
+			  gm_ctl_words_json((const char *const *)run->argv.v,
+					    run->argv.n),
+			  "rows", rows, "bytes", (json_int_t)bytes, "cpus",
+			  ids_json(&cpus), "nodes", ids_json(&nodes)));
 }
 
-int gm_run_environment_show(const struct gm_run *run)
+void gm_run_environment_show(const struct gm_run *run)
 {
-	if (run->ctl->json)
-		return show_json(run);
+	if (run->ctl->json) {
+		show_json(run);
+		return;
+	}
 	for (uint32_t i = 0; i < run->env.n; i++)
-		gm_words_print_env(run->env.v[i]);
+		gm_ctl_words_print_env(run->env.v[i]);
 	for (uint32_t i = (uint32_t)run->ctl->n_args; i < run->argv.n; i++)
 		gm_ctl_say("run: adds the argument %s", run->argv.v[i]);
-	return GM_EXIT_OK;
 }

@@ -145,31 +145,27 @@ static int open_socket(struct gm_run *run, struct gm_run_start *s)
 	bytes = sizeof(own);
 	if (getsockname(s->socket, (struct sockaddr *)&own, &bytes) != 0)
 		return -errno;
-	gm_words_add(&run->env, "NOTIFY_SOCKET=@%.*s",
-		     (int)(bytes - offsetof(struct sockaddr_un, sun_path) - 1),
-		     own.sun_path + 1);
+	gm_ctl_words_add(
+		&run->env, "NOTIFY_SOCKET=@%.*s",
+		(int)(bytes - offsetof(struct sockaddr_un, sun_path) - 1),
+		own.sun_path + 1);
 	return 0;
 }
 
-int gm_run_start_open(struct gm_run *run)
+void gm_run_start_open(struct gm_run *run)
 {
-	struct gm_ctl *ctl = run->ctl;
+	const struct gm_ctl *ctl = run->ctl;
 	struct gm_run_start *s;
 	int ret;
 
 	if (!GM_GIVEN(ctl, GATE))
-		return GM_EXIT_OK;
+		return;
 	if (GM_NUMBER(ctl, READY_TCP) != 0 &&
 	    listens((uint16_t)GM_NUMBER(ctl, READY_TCP)))
-		return gm_ctl_failed(
-			"run: --ready-tcp %llu: another process has "
-			"this port",
-			(unsigned long long)GM_NUMBER(ctl, READY_TCP));
-	s = calloc(1, sizeof(*s));
-	if (s == NULL)
-		return gm_ctl_fail(ctl, -ENOMEM, "run");
-	run->start = s;
-	s->command = s->socket = s->here = -1;
+		gm_ctl_failed("run: --ready-tcp %llu: another process has this "
+			      "port",
+			      (unsigned long long)GM_NUMBER(ctl, READY_TCP));
+	run->start = s = gm_ctl_alloc(1, sizeof(*s));
 	s->opts = gm_ctl_where(ctl);
 	s->file = GM_TEXT(ctl, READY_FILE);
 	s->port = (uint16_t)GM_NUMBER(ctl, READY_TCP);
@@ -177,25 +173,8 @@ int gm_run_start_open(struct gm_run *run)
 	find_manager(s);
 	ret = open_socket(run, s);
 	if (ret != 0)
-		return gm_ctl_failed("run: a socket for NOTIFY_SOCKET: %s",
-				     strerror(-ret));
-	return GM_EXIT_OK;
-}
-
-void gm_run_start_free(struct gm_run *run)
-{
-	const struct gm_run_start *s = run->start;
-
-	if (s == NULL)
-		return;
-	if (s->command >= 0)
-		close(s->command);
-	if (s->socket >= 0)
-		close(s->socket);
-	if (s->here >= 0)
-		close(s->here);
-	free(run->start);
-	run->start = NULL;
+		gm_ctl_failed("run: a socket for NOTIFY_SOCKET: %s",
+			      strerror(-ret));
 }
 
 uint64_t gm_run_start_limit_ns(const struct gm_run *run)
@@ -471,7 +450,7 @@ static bool reap(pid_t pid, bool was_pending)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-int gm_run_start_watch(const struct gm_run *run)
+void gm_run_start_watch(const struct gm_run *run)
 {
 	struct gm_run_start *s = run->start;
 	uint64_t limit_ns = gm_run_start_limit_ns(run);
@@ -497,9 +476,7 @@ int gm_run_start_watch(const struct gm_run *run)
 		watch(s);
 	}
 	if (pid < 0 || !reap(pid, was_pending))
-		return gm_ctl_failed(
-			"run: cannot start the process that ends the "
-			"start window: %s",
-			strerror(errno));
-	return GM_EXIT_OK;
+		gm_ctl_failed("run: cannot start the process that ends the "
+			      "start window: %s",
+			      strerror(errno));
 }

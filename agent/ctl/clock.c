@@ -3,42 +3,31 @@
 
 #include "agent/ctl/clock.h"
 
+#include <errno.h>
 #include <signal.h>
 
 static void *run(void *data)
 {
 	struct gm_clock_ticker *t = data;
+	struct timespec until;
 
-	pthread_mutex_lock(&t->lock);
-	while (!t->is_over) {
-		const struct timespec until = {
-			.tv_sec = (time_t)(t->next_ns / GM_CLOCK_SECOND),
-			.tv_nsec = (long)(t->next_ns % GM_CLOCK_SECOND)
-		};
-
-		if (gm_clock_ns() < t->next_ns) {
-			pthread_cond_timedwait(&t->ends, &t->lock, &until);
+	for (;;) {
+		until.tv_sec = (time_t)(t->next_ns / GM_CLOCK_SECOND);
+		until.tv_nsec = (long)(t->next_ns % GM_CLOCK_SECOND);
+		if (sem_clockwait(&t->ends, CLOCK_MONOTONIC, &until) == 0)
+			return NULL;
+		if (errno != ETIMEDOUT)
 			continue;
-		}
-		pthread_mutex_unlock(&t->lock);
 		t->tick(t->data);
-		pthread_mutex_lock(&t->lock);
 		t->next_ns = gm_clock_ns() + t->step_ns;
 	}
-	pthread_mutex_unlock(&t->lock);
-	return NULL;
 }
 
 void gm_clock_ticker_begin(struct gm_clock_ticker *t)
 {
-	pthread_condattr_t monotonic;
 	sigset_t all, own;
 
-	pthread_mutex_init(&t->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&t->ends, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	sem_init(&t->ends, 0, 0);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &own);
 	t->runs = pthread_create(&t->thread, NULL, run, t) == 0;
@@ -47,12 +36,15 @@ void gm_clock_ticker_begin(struct gm_clock_ticker *t)
 
 void gm_clock_ticker_end(struct gm_clock_ticker *t)
 {
-	pthread_mutex_lock(&t->lock);
-	t->is_over = true;
-	pthread_cond_signal(&t->ends);
-	pthread_mutex_unlock(&t->lock);
+	sem_post(&t->ends);
 	if (t->runs)
 		pthread_join(t->thread, NULL);
-	pthread_cond_destroy(&t->ends);
-	pthread_mutex_destroy(&t->lock);
+	t->runs = false;
+	sem_destroy(&t->ends);
+}
+
+uint64_t gm_clock_of_seconds(uint64_t s)
+{
+	return s < UINT64_MAX / GM_CLOCK_SECOND / 4 ? s * GM_CLOCK_SECOND
+						    : UINT64_MAX / 4;
 }

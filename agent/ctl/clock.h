@@ -6,6 +6,7 @@
 #define GM_CLOCK_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -20,6 +21,9 @@ static inline uint64_t gm_clock_ns(void)
 	return (uint64_t)now.tv_sec * GM_CLOCK_SECOND + (uint64_t)now.tv_nsec;
 }
 
+/* So many seconds in nanoseconds, or 146 years for more than that. */
+uint64_t gm_clock_of_seconds(uint64_t s);
+
 /* A thread that takes no signal, and calls a function at intervals. */
 struct gm_clock_ticker {
 	void (*tick)(void *data);
@@ -29,10 +33,8 @@ struct gm_clock_ticker {
 
 	/* below: this module's */
 	bool runs;
-	bool is_over;
 	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t ends;
+	sem_t ends;
 };
 
 /* Without a thread, for which there is no room, it never ticks. */

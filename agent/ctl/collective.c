@@ -32,12 +32,7 @@ static const struct kind {
 	{ "barrier", GPUMAP_OP_BARRIER },
 };
 
-#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-const char *gm_ctl_collective_op(size_t i)
-{
-	return i < N_KINDS ? kinds[i].name : NULL;
-}
+const struct gm_ctl_choice gm_ctl_collective_ops = GM_CHOICE("--op", kinds);
 
 struct run {
 	const struct gm_ctl *ctl;
@@ -320,9 +315,9 @@ void gm_ctl_collective(struct gm_ctl *ctl)
 		GM_GIVEN(ctl, BYTES) ? GM_NUMBER(ctl, BYTES) : DEFAULT_BYTES;
 	struct run run = {
 		.ctl = ctl,
-		.kind = &kinds[gm_ctl_find_word(
-			"--op", op != NULL ? op : "all_reduce", kinds,
-			sizeof(kinds[0]), N_KINDS)],
+		.kind = &kinds[gm_ctl_choose_word(&gm_ctl_collective_ops,
+						  op != NULL ? op
+							     : "all_reduce")],
 		.n = bytes / sizeof(int32_t),
 		.rounds = GM_GIVEN(ctl, ROUNDS) ? GM_NUMBER(ctl, ROUNDS) : 3,
 		.best_ns = UINT64_MAX,

@@ -215,12 +215,12 @@ static void offer_names(struct line *line, const struct names *these)
 static const struct list {
 	const char *command; /* NULL: any */
 	const char *called;
-	const char *(*at)(size_t i); /* NULL past the last */
+	const struct gm_ctl_choice *words;
 } lists[] = {
-	{ NULL, "ENGINE", gm_ctl_engine_name },
-	{ "scatter", "OP", gm_ctl_scatter_op },
-	{ "collective", "OP", gm_ctl_collective_op },
-	{ NULL, "KIND", gm_ctl_mask_rule },
+	{ NULL, "ENGINE", &gm_ctl_engines },
+	{ "scatter", "OP", &gm_ctl_scatter_ops },
+	{ "collective", "OP", &gm_ctl_collective_ops },
+	{ NULL, "KIND", &gm_ctl_mask_rules },
 };
 
 /* Complete the value of line->option, or an operand, by what the usage calls
@@ -249,7 +249,7 @@ static void complete_value(struct line *line, const char *called)
 		     strcmp(lists[k].called, called) == 0 &&
 		     (lists[k].command == NULL ||
 		      strcmp(lists[k].command, line->first) == 0) &&
-		     (word = lists[k].at(i)) != NULL;
+		     (word = gm_ctl_choice_at(lists[k].words, i)) != NULL;
 		     i++)
 			offer(line, word, "");
 	if (strchr(called, '|') != NULL)
@@ -476,9 +476,9 @@ void gm_ctl_completion(struct gm_ctl *ctl)
 		{ "zsh", completion_zsh },
 		{ "fish", completion_fish },
 	};
-	uint32_t i = gm_ctl_find_word("completion", ctl->args[0], scripts,
-				      sizeof(scripts[0]),
-				      sizeof(scripts) / sizeof(scripts[0]));
+	static const struct gm_ctl_choice choice =
+		GM_CHOICE("completion", scripts);
 
-	fputs(scripts[i].script, stdout);
+	fputs(scripts[gm_ctl_choose_word(&choice, ctl->args[0])].script,
+	      stdout);
 }

@@ -233,20 +233,28 @@ void gm_ctl_released(const struct gm_ctl *ctl, int error, const char *what,
 	gm_ctl_done(ctl, "released");
 }
 
-uint32_t gm_ctl_find_word(const char *option, const char *word,
-			  const void *entries, size_t bytes, size_t n)
+const char *gm_ctl_choice_at(const struct gm_ctl_choice *choice, size_t i)
 {
-	const char *at = entries;
+	const char *at = choice->entries;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (strcmp(*(const char *const *)(at + i * bytes), word) == 0)
+	return i < choice->n ? *(const char *const *)(at + i * choice->bytes)
+			     : NULL;
+}
+
+uint32_t gm_ctl_choose_word(const struct gm_ctl_choice *choice,
+			    const char *word)
+{
+	const char *name;
+
+	for (uint32_t i = 0; (name = gm_ctl_choice_at(choice, i)) != NULL; i++)
+		if (strcmp(name, word) == 0)
 			return i;
-	fprintf(stderr, "gpumapctl: %s is ", option);
-	for (size_t i = 0; i < n; i++)
-		fprintf(stderr, "%s%s", *(const char *const *)(at + i * bytes),
-			i + 2 < n   ? ", "
-			: i + 1 < n ? " or "
-				    : "");
+	fprintf(stderr, "gpumapctl: %s is ", choice->option);
+	for (size_t i = 0; (name = gm_ctl_choice_at(choice, i)) != NULL; i++)
+		fprintf(stderr, "%s%s", name,
+			i + 2 < choice->n   ? ", "
+			: i + 1 < choice->n ? " or "
+					    : "");
 	fprintf(stderr, ", not \"%s\"\n", word);
 	gm_ctl_exit(GM_EXIT_USAGE);
 }
@@ -527,14 +535,6 @@ uint32_t gm_ctl_setting_named(const char *name)
 		if (strcmp(name, settings[i]) == 0)
 			return i;
 	return 0;
-}
-
-uint32_t gm_ctl_dtype_named(const char *name)
-{
-	for (uint32_t i = 0; name != NULL && i < COUNT(dtypes); i++)
-		if (strcmp(dtypes[i], name) == 0)
-			return i;
-	return GPUMAP_DTYPE_U8;
 }
 
 const char *gm_ctl_no_figures(uint32_t figures)

@@ -231,21 +231,33 @@ void gm_ctl_done(const struct gm_ctl *ctl, const char *done);
 void gm_ctl_released(const struct gm_ctl *ctl, int error, const char *what,
 		     const char *list);
 
-/* The words for --op and --kind, each by its index; NULL past the last. */
-const char *gm_ctl_scatter_op(size_t i);
-const char *gm_ctl_collective_op(size_t i);
-const char *gm_ctl_mask_rule(size_t i);
-/* And those of the engines that a map can be exported to. */
-const char *gm_ctl_engine_name(size_t i);
+/* Words of which an option or an operand takes one: @n entries of @bytes each,
+ * which start with their names. */
+struct gm_ctl_choice {
+	const char *option; /* "--op" */
+	const void *entries;
+	size_t bytes;
+	size_t n;
+};
+
+#define GM_CHOICE(option, array)                           \
+	{                                                  \
+		option, array, sizeof((array)[0]),         \
+			sizeof(array) / sizeof((array)[0]) \
+	}
+
+extern const struct gm_ctl_choice gm_ctl_scatter_ops, gm_ctl_collective_ops,
+	gm_ctl_mask_rules, gm_ctl_engines;
+
+/* The name of the @i-th; NULL past the last. */
+const char *gm_ctl_choice_at(const struct gm_ctl_choice *choice, size_t i);
+
+/* The index of @word; or print the names and end with GM_EXIT_USAGE. */
+uint32_t gm_ctl_choose_word(const struct gm_ctl_choice *choice,
+			    const char *word);
 
 /* The engine, of enum gpumap_engine, that --for names. */
 uint32_t gm_ctl_engine(const struct gm_ctl *ctl);
-
-/* Find @word among @n entries of @bytes each, which start with their names.
- * Returns its index; or ends with GM_EXIT_USAGE and the names that @option
- * accepts. */
-uint32_t gm_ctl_find_word(const char *option, const char *word,
-			  const void *entries, size_t bytes, size_t n);
 
 /* The bytes of a row's range of the arena that an allocation may need, wherever
  * the range begins: large ones start at a multiple of 2 MiB. */
@@ -314,10 +326,6 @@ const char *gm_ctl_mask_form(uint32_t form);
 
 /* The number of a setting; 0: there is none of this name. */
 uint32_t gm_ctl_setting_named(const char *name);
-
-/* The dtype for safetensors' @name, e.g. "BF16"; U8 if gpumap has none for
- * it. */
-uint32_t gm_ctl_dtype_named(const char *name);
 
 /* ---- the line of requests that wait ---------------------------------------- */
 

@@ -274,6 +274,7 @@ void gm_ctl_choose(struct gm_ctl *ctl)
 		[GPUMAP_CHOOSE_FREE_MEMORY] = "free-memory",
 		[GPUMAP_CHOOSE_FREE_COMPUTE] = "free-compute",
 	};
+	static const struct gm_ctl_choice by = GM_CHOICE("--by", orders);
 	struct gpumap_choice choice = {
 		.size = sizeof(choice),
 		.prefer = GM_TEXT(ctl, PREFER),
@@ -289,10 +290,7 @@ void gm_ctl_choose(struct gm_ctl *ctl)
 	int n;
 
 	if (GM_TEXT(ctl, BY) != NULL)
-		choice.by =
-			gm_ctl_find_word("--by", GM_TEXT(ctl, BY), orders,
-					 sizeof(orders[0]),
-					 sizeof(orders) / sizeof(orders[0]));
+		choice.by = gm_ctl_choose_word(&by, GM_TEXT(ctl, BY));
 	gm_ctl_attach(ctl);
 	n = gpumap_device_choose(ctl->map, &choice, rows, GPUMAP_ROWS_MAX);
 	if (n < 0)

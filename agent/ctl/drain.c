@@ -174,7 +174,7 @@ static void look(struct gm_progress *progress)
 		watch->bytes = left;
 	if (n < 0 || watch->bytes == 0)
 		return;
-	progress->unit = NULL;
+	progress->facts.unit = NULL;
 	gm_progress_tell(progress,
 			 left < watch->bytes ? watch->bytes - left : 0,
 			 watch->bytes);
@@ -192,19 +192,14 @@ static void report(const struct gm_ctl *ctl, int error, const char *done)
 void gm_ctl_drain(struct gm_ctl *ctl)
 {
 	struct watch watch = { .ctl = ctl, .row = read_row(ctl) };
-	struct gm_progress progress = { .ctl = ctl,
-					.what = "drain row",
-					.name = ctl->args[0],
-					.unit = "rows",
-					.look = look,
-					.data = &watch };
+	struct gm_progress progress = { .look = look, .data = &watch };
 	int ret;
 
 	if (GM_GIVEN(ctl, DRY_RUN)) {
 		dry_run(ctl, watch.row);
 		return;
 	}
-	gm_progress_begin(&progress, 1);
+	gm_progress_begin(&progress, ctl, "drain row", ctl->args[0], "rows", 1);
 	ret = gpumap_device_drain(ctl->map, watch.row);
 	gm_progress_end(&progress, ret == 0);
 	gpumap_detach(watch.map);

@@ -20,7 +20,7 @@
 #define CUDA_VERSION 13000u
 
 static const struct {
-	const char *name; /* first, for gm_ctl_find_word() */
+	const char *name; /* first, as in each choice */
 	uint32_t engine;
 } engines[] = {
 	{ "llama.cpp", GPUMAP_ENGINE_LLAMA_CPP },
@@ -36,18 +36,14 @@ enum format { JSON, ARGV, ENV, YAML };
 
 static const char *const formats[] = { "json", "argv", "env", "yaml" };
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+static const struct gm_ctl_choice choice = GM_CHOICE("--format", formats);
+
+const struct gm_ctl_choice gm_ctl_engines = GM_CHOICE("--for", engines);
 
 uint32_t gm_ctl_engine(const struct gm_ctl *ctl)
 {
-	return engines[gm_ctl_find_word("--for", GM_TEXT(ctl, FOR), engines,
-					sizeof(engines[0]), COUNT(engines))]
+	return engines[gm_ctl_choose_word(&gm_ctl_engines, GM_TEXT(ctl, FOR))]
 		.engine;
-}
-
-const char *gm_ctl_engine_name(size_t i)
-{
-	return i < COUNT(engines) ? engines[i].name : NULL;
 }
 
 static _Noreturn void wrong(const char *what)
@@ -212,9 +208,8 @@ static enum format read_options(const struct gm_ctl *ctl)
 	if (GM_TEXT(ctl, FOR) == NULL)
 		wrong("give --for and an engine");
 	if (GM_TEXT(ctl, FORMAT) != NULL)
-		format = (enum format)gm_ctl_find_word(
-			"--format", GM_TEXT(ctl, FORMAT), formats,
-			sizeof(formats[0]), COUNT(formats));
+		format = (enum format)gm_ctl_choose_word(&choice,
+							 GM_TEXT(ctl, FORMAT));
 	if (ctl->json && format != JSON)
 		wrong("--json is a format of its own");
 	return format;

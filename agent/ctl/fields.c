@@ -82,13 +82,16 @@ static struct value value_of(const struct gm_ctl *ctl,
 	v = load(f->type, (const char *)item + f->at);
 	number = (uint32_t)v.number;
 	if (is_none(f, &v) ||
-	    ((f->as & GM_AS_KNOWN) != 0 && (*with & f->bits) == 0)) {
+	    ((f->as & GM_AS_KNOWN) != 0 && (*with & f->bits) == 0) ||
+	    ((f->as & GM_AS_IF) != 0 &&
+	     *(const uint64_t *)(const void *)with == 0)) {
 		v.is = NOTHING;
 		return v;
 	}
 	if ((f->as & GM_AS_FLAG) != 0) {
 		v.is = FLAG;
-		v.number = (number & f->bits) != 0;
+		v.number =
+			(v.number & (f->bits != 0 ? f->bits : UINT64_MAX)) != 0;
 		return v;
 	}
 	if ((f->as & GM_AS_USER) != 0)

@@ -40,7 +40,8 @@ enum gm_ctl_type {
 enum gm_ctl_as {
 	/* Null, and "-", for "", an unsigned 0, and a signed number below. */
 	GM_AS_OR_NULL = 1 << 0,
-	GM_AS_FLAG = 1 << 1,    /* are @bits of it set? "yes" or "no" */
+	/* Are @bits of it set, or any where that is 0?  "yes" or "no" */
+	GM_AS_FLAG = 1 << 1,
 	GM_AS_SIZE = 1 << 2,    /* as text "3.0 MiB" */
 	GM_AS_AGE = 1 << 3,     /* nanoseconds, as text "1.5 s" */
 	GM_AS_SECONDS = 1 << 4, /* and "1.5" */
@@ -50,9 +51,10 @@ enum gm_ctl_as {
 	GM_AS_COMMAND_LINE = 1 << 7,
 	/* Null, unless @bits of the member @with are set. */
 	GM_AS_KNOWN = 1 << 8,
-	GM_AS_OR_MAX = 1 << 9,  /* null above INT64_MAX */
-	GM_AS_GIB = 1 << 10,    /* bytes, as text "1.50" */
-	GM_AS_POINTER = 1 << 11 /* a list is where the member points to */
+	GM_AS_OR_MAX = 1 << 9,   /* null above INT64_MAX */
+	GM_AS_GIB = 1 << 10,     /* bytes, as text "1.50" */
+	GM_AS_POINTER = 1 << 11, /* a list is where the member points to */
+	GM_AS_IF = 1 << 12       /* null where the uint64_t @with is 0 */
 };
 
 struct gm_ctl_field {
@@ -143,6 +145,11 @@ struct gm_ctl_field {
 		.name = key, .type = GM_TYPE_TEXT,              \
 		.at = offsetof(struct tag, member), __VA_ARGS__ \
 	}
+
+/* Null where the uint64_t @of is 0. */
+#define GM_FIELD_IF(tag, key, member, of)          \
+	GM_FIELD(tag, key, member, .as = GM_AS_IF, \
+		 .with = offsetof(struct tag, of))
 
 #define GM_COLUMN(text, n) .heading = (text), .width = (n)
 #define GM_SET(those)      .as = GM_AS_FLAG, .bits = (those)

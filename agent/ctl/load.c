@@ -365,20 +365,13 @@ static const struct gm_ctl_field buffer_fields[] = {
 #define TENSOR(name, member, ...) \
 	GM_FIELD(gpumap_tensor, name, member, __VA_ARGS__)
 
-static json_t *buffer_of(const struct gm_ctl *ctl, const void *tensor)
-{
-	const struct gpumap_tensor *t = tensor;
-
-	return t->buffer != 0 ? json_integer(t->part) : json_null();
-}
-
 static const struct gm_ctl_field tensor_fields[] = {
 	TENSOR("name", name),
 	TENSOR("type", type),
 	GM_FIELD_LIST(gpumap_tensor, "shape", shape, n_dims),
 	TENSOR("row", row),
 	TENSOR("layer", layer, .as = GM_AS_OR_NULL),
-	TENSOR("buffer", buffer, .json = buffer_of),
+	GM_FIELD_IF(gpumap_tensor, "buffer", part, buffer),
 	TENSOR("at", at),
 	TENSOR("bytes", bytes),
 	{ 0 },
@@ -675,7 +668,7 @@ static void begin(struct loading *l)
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "open a session");
 	if (!ctl->json)
-		gm_progress_begin(&l->line, 0);
+		gm_progress_begin(&l->line, ctl, "load", l->name, NULL, 0);
 	ret = gpumap_model_load(l->session, &what, &l->model);
 	if (ret == 0)
 		return;
@@ -726,7 +719,6 @@ void gm_ctl_load(struct gm_ctl *ctl)
 		.ctl = ctl,
 		.name = ctl->args[0],
 		.progress.size = sizeof(l.progress),
-		.line = { .ctl = ctl, .what = "load", .name = ctl->args[0] },
 	};
 
 	read_options(&l);

@@ -31,7 +31,6 @@ nodist_%canon_reldir%_gpumapctl_SOURCES = %reldir%/completion_scripts.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/policy.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/progress.c %reldir%/progress.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/progress_text.c
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/progress_text.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/run/run.c %reldir%/run/run.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/run/run_environment.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/run/run_start.c

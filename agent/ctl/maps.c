@@ -232,7 +232,7 @@ void gm_ctl_publish(struct gm_ctl *ctl)
 		request.n_layers = model.n_layers;
 		request.layer_bytes = model.layer_bytes;
 		request.other_bytes = model.other_bytes;
-		request.dtype = gm_ctl_dtype_named(gm_weights_type(model.type));
+		request.dtype = gm_weights_dtype(model.type);
 	}
 	ret = gpumap_layers_publish(ctl->map, &request);
 	if (ret != 0)

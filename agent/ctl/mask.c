@@ -334,12 +334,7 @@ static const struct kind {
 	  GM_OPT(DTYPE) },
 };
 
-#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-const char *gm_ctl_mask_rule(size_t i)
-{
-	return i < N_KINDS ? kinds[i].name : NULL;
-}
+const struct gm_ctl_choice gm_ctl_mask_rules = GM_CHOICE("--kind", kinds);
 
 /* Say so of the first of these options. */
 static _Noreturn void wrong(const char *what, const char *verb,
@@ -358,9 +353,8 @@ static _Noreturn void wrong(const char *what, const char *verb,
 static void by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
 	const gm_ctl_set given = ctl->given & FACTS;
-	const struct kind *kind =
-		&kinds[gm_ctl_find_word("--kind", GM_TEXT(ctl, KIND), kinds,
-					sizeof(kinds[0]), N_KINDS)];
+	const struct kind *kind = &kinds[gm_ctl_choose_word(
+		&gm_ctl_mask_rules, GM_TEXT(ctl, KIND))];
 	struct gm_plan_error error;
 	char what[64];
 
@@ -388,9 +382,7 @@ static void by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 /* Read the mask's elements.  Returns them, to free(). */
 static void *from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
-	struct gm_progress progress = { .ctl = ctl,
-					.what = "read",
-					.name = ctl->args[0] };
+	struct gm_progress progress = { .look = NULL };
 	struct gm_mask_tensor tensor;
 	struct gm_plan_error error;
 	struct gm_file file;
@@ -407,7 +399,8 @@ static void *from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 		    0)
 		gm_ctl_plan_error(&error);
 	data = gm_ctl_alloc(1, tensor.bytes);
-	gm_progress_begin(&progress, tensor.bytes);
+	gm_progress_begin(&progress, ctl, "read", ctl->args[0], NULL,
+			  tensor.bytes);
 	for (; ret == 0 && at < tensor.bytes; at += n) {
 		n = tensor.bytes - at < PIECE ? tensor.bytes - at : PIECE;
 		ret = gm_file_read(&file, tensor.offset + at, data + at, n,
@@ -501,10 +494,7 @@ void gm_ctl_mask_publish(struct gm_ctl *ctl)
 	struct gpumap_mask_request request = { .size = sizeof(request),
 					       .name = ctl->args[0] };
 	struct gpumap_mask_result result = { .size = sizeof(result) };
-	struct gm_progress progress = { .ctl = ctl,
-					.what = "publish",
-					.name = request.name,
-					.unit = "masks" };
+	struct gm_progress progress = { .look = NULL };
 	void *data = NULL;
 	int ret;
 
@@ -520,7 +510,7 @@ void gm_ctl_mask_publish(struct gm_ctl *ctl)
 	choose_rows(ctl, &request);
 	/* All replicas become visible at once, so none is there until all
 	 * are. */
-	gm_progress_begin(&progress, 1);
+	gm_progress_begin(&progress, ctl, "publish", request.name, "masks", 1);
 	ret = gpumap_mask_publish(ctl->map, &request, &result);
 	gm_progress_end(&progress, ret == 0);
 	free(data);

@@ -19,7 +19,7 @@ struct gpumap_plan_request gm_ctl_plan_to_agent(const struct gm_ctl_planning *p)
 	ask.size = sizeof(ask);
 	ask.name = GM_TEXT(p->ctl, COMMIT);
 	ask.flags |= GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT;
-	ask.dtype = gm_ctl_dtype_named(gm_weights_type(p->model.type));
+	ask.dtype = gm_weights_dtype(p->model.type);
 	if (ask.n_rows == 0)
 		ask.rows = NULL;
 	if (ask.setting != GPUMAP_SETTING_AUTO &&

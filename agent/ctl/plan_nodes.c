@@ -212,13 +212,13 @@ static void read_launcher(struct gm_ctl_nodes_job *job)
 		{ "llama.cpp", GM_LAUNCHER_LLAMA_CPP, GPUMAP_ENGINE_LLAMA_CPP },
 		{ "env", GM_LAUNCHER_ENV, 0 },
 	};
+	static const struct gm_ctl_choice choice =
+		GM_CHOICE("--for", launchers);
 	uint32_t i;
 
 	if (GM_TEXT(job->ctl, FOR) == NULL)
 		return;
-	i = gm_ctl_find_word("--for", GM_TEXT(job->ctl, FOR), launchers,
-			     sizeof(launchers[0]),
-			     sizeof(launchers) / sizeof(launchers[0]));
+	i = gm_ctl_choose_word(&choice, GM_TEXT(job->ctl, FOR));
 	job->launcher = launchers[i].launcher;
 	job->q.ask.engine = launchers[i].engine;
 }

@@ -169,15 +169,15 @@ static uint32_t read_engine(const struct gm_ctl *ctl)
 		{ "llama.cpp", GPUMAP_ENGINE_LLAMA_CPP },
 		{ "hf", GPUMAP_ENGINE_ACCELERATE },
 	};
+	static const struct gm_ctl_choice choice =
+		GM_CHOICE("--engine", engines);
 
 	if (!GM_GIVEN(ctl, ENGINE))
 		return GM_GIVEN(ctl, FOR) ? gm_ctl_engine(ctl) : 0;
 	if (GM_GIVEN(ctl, LIKE))
 		gm_ctl_plan_wrong(ctl, "--like charges as mistral.rs does: "
 				       "leave it or --engine out");
-	return engines[gm_ctl_find_word("--engine", GM_TEXT(ctl, ENGINE),
-					engines, sizeof(engines[0]),
-					sizeof(engines) / sizeof(engines[0]))]
+	return engines[gm_ctl_choose_word(&choice, GM_TEXT(ctl, ENGINE))]
 		.engine;
 }
 
@@ -237,15 +237,13 @@ static void file_read(void *data, uint32_t n_read, uint32_t n_files)
 void gm_ctl_measure(const struct gm_ctl *ctl,
 		    struct gm_weights_sizes *ret_sizes)
 {
-	struct gm_progress progress = { .ctl = ctl,
-					.what = "read headers",
-					.unit = "files" };
+	struct gm_progress progress = { .look = NULL };
 	const struct gm_weights_watch watch = { file_read, &progress };
 	struct gm_plan_error error;
 	struct gm_reason why;
 	int ret;
 
-	gm_progress_begin(&progress, 0);
+	gm_progress_begin(&progress, ctl, "read headers", NULL, "files", 0);
 	ret = gm_weights_measure(GM_TEXT(ctl, MODEL), &watch, &why, ret_sizes);
 	gm_progress_end(&progress, ret == 0);
 	if (ret == 0)

@@ -331,22 +331,13 @@ void gm_ctl_plan_show(const struct gm_ctl_planning *p)
 
 /* ---- refused ------------------------------------------------------------- */
 
-static json_t *missing_row(const struct gm_ctl *ctl, const void *advice)
-{
-	const struct gm_plan_advice *a = advice;
-
-	return a->missing_bytes > 0 ? json_integer(a->missing_row)
-				    : json_null();
-}
-
 #define ADVICE(member, ...)                       \
 	GM_FIELD(gm_plan_advice, #member, member, \
 		 .as = GM_AS_OR_NULL __VA_OPT__(, ) __VA_ARGS__)
 
 static const struct gm_ctl_field advice_fields[] = {
 	ADVICE(missing_bytes),
-	GM_FIELD(gm_plan_advice, "missing_row", missing_row,
-		 .json = missing_row),
+	GM_FIELD_IF(gm_plan_advice, "missing_row", missing_row, missing_bytes),
 	ADVICE(more_rows),
 	GM_FIELD_KNOWN(gm_plan_advice, "like_row", like_row, more_rows,
 		       UINT32_MAX),

@@ -29,20 +29,12 @@ static const struct gm_ctl_field works[] = {
 _Static_assert(sizeof(works) / sizeof(works[0]) == GPUMAP_WORKS + 1,
 	       "each has a column");
 
-static void calibrated(const struct gm_ctl *ctl, const void *policy,
-		       char ret_text[GM_CTL_CELL])
-{
-	const struct gpumap_policy *p = policy;
-
-	strcpy(ret_text, p->calibrated_ns != 0 ? "yes" : "no");
-}
-
 static const struct gm_ctl_field policy_fields[] = {
 	GM_FIELD(gpumap_policy, "row", row, GM_COLUMN("row", 3)),
 	GM_FIELD(gpumap_policy, "calibrated_ns", calibrated_ns,
 		 .as = GM_AS_OR_NULL),
 	GM_FIELD(gpumap_policy, NULL, calibrated_ns,
-		 GM_COLUMN(" calibrated", -10), .text = calibrated),
+		 GM_COLUMN(" calibrated", -10), .as = GM_AS_FLAG),
 	{ .name = "least", .type = GM_TYPE_RECORD, .fields = works },
 	{ 0 },
 };

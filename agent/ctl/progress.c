@@ -10,6 +10,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "agent/ctl/fields.h"
+
 #define PATIENCE_NS (GM_CLOCK_SECOND / 2)
 #define REDRAW_NS   (GM_CLOCK_SECOND / 10)
 
@@ -102,52 +104,52 @@ static uint32_t columns(void)
 
 /* ---- what is shown ------------------------------------------------------- */
 
-static void show_object(const struct gm_progress_facts *f)
+static void unit_of(const struct gm_ctl *ctl, const void *facts,
+		    char ret_text[GM_CTL_CELL])
 {
-	gm_ctl_print(json_pack(
-		"{s:{s:s, s:o, s:s, s:I, s:o, s:I, s:I, s:o}}", "progress",
-		"what", f->what, "name", gm_ctl_text_json(f->name), "unit",
-		f->unit != NULL ? f->unit : "bytes", "done",
-		(json_int_t)f->done, "total",
-		f->total != 0 ? json_integer((json_int_t)f->total)
-			      : json_null(),
-		"elapsed_ns", (json_int_t)f->elapsed_ns, "per_second",
-		(json_int_t)f->per_second, "left_ns",
-		f->left_ns != UINT64_MAX ? json_integer((json_int_t)f->left_ns)
-					 : json_null()));
-	fflush(stdout);
+	const struct gm_progress_facts *f = facts;
+
+	strcpy(ret_text, f->unit != NULL ? f->unit : "bytes");
 }
+
+static const struct gm_ctl_field facts_fields[] = {
+	GM_FIELD(gm_progress_facts, "what", what),
+	GM_FIELD(gm_progress_facts, "name", name),
+	GM_FIELD(gm_progress_facts, "unit", unit, .text = unit_of),
+	GM_MEMBERS(gm_progress_facts, done),
+	GM_FIELD(gm_progress_facts, "total", total, .as = GM_AS_OR_NULL),
+	GM_MEMBERS(gm_progress_facts, elapsed_ns, per_second),
+	GM_FIELD(gm_progress_facts, "left_ns", left_ns, .as = GM_AS_OR_MAX),
+	{ 0 },
+};
 
 /* Under the lock. */
 static void show(struct gm_progress *p)
 {
+	struct gm_progress_facts *f = &p->facts;
 	uint64_t now = gm_clock_ns();
-	struct gm_progress_facts facts = {
-		.what = p->what,
-		.name = p->name,
-		.unit = p->unit,
-		.note = p->note,
-		.done = p->done,
-		.total = p->total == 0 || p->done < p->total ? p->total
-							     : p->done,
-		.elapsed_ns = now - p->begun_ns,
-		.per_second = gm_progress_rate(&p->rate, now, p->done),
-	};
 	char line[GM_PROGRESS_LINE];
 
-	facts.left_ns =
-		gm_progress_left(facts.done, facts.total, facts.per_second);
+	if (f->total != 0 && f->done > f->total)
+		f->total = f->done;
+	f->elapsed_ns = now - p->begun_ns;
+	f->per_second = gm_progress_rate(&p->rate, now, f->done);
+	f->left_ns = gm_progress_left(f->done, f->total, f->per_second);
 	if (is_ending || is_stopped || (p->is_line && is_background()))
 		return;
 	p->is_shown = true;
-	if (p->ctl->json)
-		show_object(&facts);
-	else if (p->is_line)
+	if (p->ctl->json) {
+		gm_ctl_print(json_pack("{s:o}", "progress",
+				       gm_ctl_fields_json(p->ctl, facts_fields,
+							  f, NULL)));
+		fflush(stdout);
+	} else if (p->is_line) {
 		fprintf(stderr, "\r%s\033[K",
-			gm_progress_line(&facts, columns(), line));
-	else
+			gm_progress_line(f, columns(), line));
+	} else {
 		fprintf(stderr, "%s\n",
-			gm_progress_line(&facts, GM_PROGRESS_LINE, line));
+			gm_progress_line(f, GM_PROGRESS_LINE, line));
+	}
 }
 
 static void tick(void *data)
@@ -161,12 +163,17 @@ static void tick(void *data)
 		p->look(p);
 }
 
-void gm_progress_begin(struct gm_progress *p, uint64_t total)
+void gm_progress_begin(struct gm_progress *p, const struct gm_ctl *ctl,
+		       const char *what, const char *name, const char *unit,
+		       uint64_t total)
 {
-	p->is_line = !p->ctl->json && has_terminal();
-	if (!p->is_line && !p->ctl->progress)
+	p->ctl = ctl;
+	p->is_line = !ctl->json && has_terminal();
+	if (!p->is_line && !ctl->progress)
 		return;
-	p->total = total;
+	p->facts = (struct gm_progress_facts){
+		.what = what, .name = name, .unit = unit, .total = total
+	};
 	p->begun_ns = gm_clock_ns();
 	pthread_mutex_init(&p->lock, NULL);
 	if (p->is_line)
@@ -185,11 +192,11 @@ void gm_progress_tell(struct gm_progress *p, uint64_t done, uint64_t total)
 	if (!p->ticker.runs)
 		return;
 	pthread_mutex_lock(&p->lock);
-	p->total = total;
+	p->facts.total = total;
 	if (total != 0 && done > total)
 		done = total;
-	if (done > p->done)
-		p->done = done;
+	if (done > p->facts.done)
+		p->facts.done = done;
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -198,21 +205,22 @@ void gm_progress_note(struct gm_progress *p, const char *note)
 	if (!p->ticker.runs)
 		return;
 	pthread_mutex_lock(&p->lock);
-	p->note = note;
+	p->facts.note = note;
 	pthread_mutex_unlock(&p->lock);
 }
 
 void gm_progress_end(struct gm_progress *p, bool is_done)
 {
+	struct gm_progress_facts *f = &p->facts;
+
 	if (!p->ticker.runs)
 		return;
 	gm_clock_ticker_end(&p->ticker);
-	p->ticker.runs = false;
-	p->note = NULL;
-	if (is_done && p->total == 0)
-		p->total = p->done;
+	f->note = NULL;
+	if (is_done && f->total == 0)
+		f->total = f->done;
 	if (is_done)
-		p->done = p->total;
+		f->done = f->total;
 	if (p->is_line && p->is_shown)
 		fputs(CLEAR, stderr);
 	else if (is_done && p->is_shown)

@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/ctl/progress_text.h"
+/* A line of text for progress.c. */
+
+#include "agent/ctl/progress.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/model/plan/size_text.h"
-
-#define SECOND  UINT64_C(1000000000)
+#define SECOND  GM_CLOCK_SECOND
 #define TEXT    128 /* bytes of a part of the line */
 #define BAR_MIN 8u  /* columns */
 #define BAR_MAX 30u

@@ -42,12 +42,7 @@ static const struct kind {
 	{ "max", GPUMAP_OP_MAX, GPUMAP_DTYPE_I32, 0, true },
 };
 
-#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-const char *gm_ctl_scatter_op(size_t i)
-{
-	return i < N_KINDS ? kinds[i].name : NULL;
-}
+const struct gm_ctl_choice gm_ctl_scatter_ops = GM_CHOICE("--op", kinds);
 
 struct run {
 	const struct gm_ctl *ctl;
@@ -340,9 +335,9 @@ static void show(const struct run *run)
 
 void gm_ctl_scatter(struct gm_ctl *ctl)
 {
-	const struct kind *kind = &kinds[gm_ctl_find_word(
-		"--op", GM_TEXT(ctl, OP) != NULL ? GM_TEXT(ctl, OP) : "copy",
-		kinds, sizeof(kinds[0]), N_KINDS)];
+	const struct kind *kind = &kinds[gm_ctl_choose_word(
+		&gm_ctl_scatter_ops,
+		GM_GIVEN(ctl, OP) ? GM_TEXT(ctl, OP) : "copy")];
 	struct run run = {
 		.ctl = ctl,
 		.kind = kind,

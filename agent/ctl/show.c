@@ -150,10 +150,9 @@ void gm_ctl_wait(struct gm_ctl *ctl)
 	uint64_t deadline_ns = UINT64_MAX;
 	int ret;
 
-	if (GM_GIVEN(ctl, TIMEOUT) &&
-	    GM_NUMBER(ctl, TIMEOUT) < UINT64_MAX / GM_CLOCK_SECOND / 2)
+	if (GM_GIVEN(ctl, TIMEOUT))
 		deadline_ns = gm_clock_ns() +
-			      GM_NUMBER(ctl, TIMEOUT) * GM_CLOCK_SECOND;
+			      gm_clock_of_seconds(GM_NUMBER(ctl, TIMEOUT));
 	for (;;) {
 		struct gpumap_health health = { .size = sizeof(health) };
 
@@ -277,12 +276,10 @@ void gm_ctl_shares(struct gm_ctl *ctl)
 void gm_ctl_shares_release(struct gm_ctl *ctl)
 {
 	const char *name = ctl->args[0];
-	struct gm_progress progress = {
-		.ctl = ctl, .what = "release", .name = name, .unit = "names"
-	};
+	struct gm_progress progress = { .look = NULL };
 	int ret;
 
-	gm_progress_begin(&progress, 1);
+	gm_progress_begin(&progress, ctl, "release", name, "names", 1);
 	ret = gpumap_share_release(ctl->map, name);
 	gm_progress_end(&progress, ret == 0);
 	if (ret != 0 || ctl->json)

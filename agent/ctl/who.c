@@ -297,14 +297,6 @@ static json_t *holders_json(const struct gm_ctl *ctl, const void *waiting)
 	return names;
 }
 
-static json_t *missing_row(const struct gm_ctl *ctl, const void *waiting)
-{
-	const struct waiting *w = waiting;
-
-	return w->of.missing_bytes != 0 ? json_integer(w->of.missing_row)
-					: json_null();
-}
-
 static const struct gm_ctl_field wait_fields[] = {
 	GM_FIELD(waiting, "name", of.name, GM_COLUMN("waiting", -24)),
 	GM_FIELD(waiting, "uid", of.uid),
@@ -322,7 +314,7 @@ static const struct gm_ctl_field wait_fields[] = {
 	GM_FIELD(waiting, "for_start", of.flags, GM_SET(GPUMAP_WAIT_FOR_START)),
 	GM_FIELD(waiting, "missing_bytes", of.missing_bytes,
 		 .as = GM_AS_OR_NULL),
-	GM_FIELD(waiting, "missing_row", of.missing_row, .json = missing_row),
+	GM_FIELD_IF(waiting, "missing_row", of.missing_row, of.missing_bytes),
 	GM_FIELD(waiting, "holders", of.rows, .json = holders_json),
 	GM_FIELD(waiting, "before", of.n_before),
 	GM_FIELD_USER(waiting, "user", of.uid),

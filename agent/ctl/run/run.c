@@ -474,8 +474,7 @@ static void reserve_own(struct gm_run *run)
 	teller.ctl.map = NULL;
 	if (wait_s > 0)
 		gm_clock_ticker_begin(&ticker);
-	ret = reserve(run, wait_s < UINT64_MAX / SECOND / 4 ? wait_s * SECOND
-							    : UINT64_MAX / 4);
+	ret = reserve(run, gm_clock_of_seconds(wait_s));
 	if (wait_s > 0)
 		gm_clock_ticker_end(&ticker);
 	gpumap_detach(teller.ctl.map);

@@ -183,9 +183,7 @@ uint64_t gm_run_start_limit_ns(const struct gm_run *run)
 
 	if (!GM_GIVEN(run->ctl, GATE))
 		return 0;
-	if (s == 0)
-		s = START_S;
-	return s < UINT64_MAX / SECOND / 2 ? s * SECOND : UINT64_MAX / 2;
+	return gm_clock_of_seconds(s > 0 ? s : START_S);
 }
 
 /* ---- messages ------------------------------------------------------------ */

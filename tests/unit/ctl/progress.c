@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "agent/ctl/progress_text.h"
+#include "agent/ctl/progress.h"
 #include "tests/support/tap.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -56,7 +56,6 @@ static _Noreturn void wrong(const char *what)
 struct offline {
 	struct gpumap_device devices[GPUMAP_ROWS_MAX];
 	struct gm_plan_device rows[GPUMAP_ROWS_MAX]; /* row and is_host */
-	uint32_t n_rows;
 	struct gm_place place;
 	uint32_t *layers; /* the row of each */
 };
@@ -85,65 +84,51 @@ static void take_row(const struct gm_nodefile_row *from, uint32_t row,
 	};
 }
 
-static void read_node(const char *path, struct offline *to)
+static void export_offline(const struct gm_ctl *ctl,
+			   struct gpumap_engine_request *request,
+			   struct gpumap_engine_settings **ret_settings)
 {
-	struct gm_plan_error error = { .code = 0 };
-	struct gm_nodefile node;
-
-	if (gm_nodefile_read(path, &node, &error) != 0)
-		gm_ctl_plan_error(&error);
-	to->n_rows = node.n_rows;
-	for (uint32_t row = 0; row < node.n_rows; row++)
-		take_row(&node.rows[row], row, to);
-	gm_nodefile_free(&node);
-}
-
-static void place(const struct gm_ctl *ctl, struct offline *to)
-{
+	struct offline *to = gm_ctl_alloc(1, sizeof(*to));
 	uint64_t base = GM_NUMBER(ctl, BASE);
-	struct gm_place_request request = {
+	struct gm_place_request ask = {
 		.devices = to->rows,
-		.n_devices = to->n_rows,
 		.n_layers = GM_GIVEN(ctl, LAYERS) ? GM_NUMBER(ctl, LAYERS)
 						  : GM_LAYERS_UNKNOWN,
 		.host_layers = GM_LAYERS_REST,
 		.base_row = GM_GIVEN(ctl, BASE) ? (uint32_t)base : GM_ROW_FIRST,
 	};
 	struct gm_plan_error error = { .code = 0 };
+	struct gm_nodefile node;
 	struct gm_spec spec;
 
-	if (GM_GIVEN(ctl, BASE) && base >= to->n_rows)
+	if (gm_nodefile_read(GM_TEXT(ctl, NODE), &node, &error) != 0)
+		gm_ctl_plan_error(&error);
+	for (uint32_t row = 0; row < node.n_rows; row++)
+		take_row(&node.rows[row], row, to);
+	ask.n_devices = node.n_rows;
+	if (GM_GIVEN(ctl, BASE) && base >= node.n_rows)
 		gm_ctl_no_row(
 			(uint32_t)(base < UINT32_MAX ? base : UINT32_MAX));
 	if (gm_spec_parse(GM_TEXT(ctl, SPEC), &spec, &error) != 0)
 		gm_ctl_plan_error(&error);
-	request.map = &spec;
-	if (gm_place_make(&request, &to->place, &error) != 0)
+	ask.map = &spec;
+	if (gm_place_make(&ask, &to->place, &error) != 0)
 		gm_ctl_plan_error(&error);
-	gm_spec_free(&spec);
 	to->layers = gm_place_rows(&to->place);
 	if (to->layers == NULL)
 		gm_ctl_fail(ctl, -ENOMEM, "export");
-}
-
-static void export_offline(const struct gm_ctl *ctl,
-			   struct gpumap_engine_request *request,
-			   struct gpumap_engine_settings **ret_settings)
-{
-	struct offline *offline = gm_ctl_alloc(1, sizeof(*offline));
-
-	read_node(GM_TEXT(ctl, NODE), offline);
-	place(ctl, offline);
-	request->rows = offline->layers;
-	request->n_layers = (uint32_t)offline->place.n_layers;
-	request->base_row = offline->place.base_row;
-	request->devices = offline->devices;
-	request->n_devices = offline->n_rows;
+	request->rows = to->layers;
+	request->n_layers = (uint32_t)to->place.n_layers;
+	request->base_row = to->place.base_row;
+	request->devices = to->devices;
+	request->n_devices = node.n_rows;
 	if (gpumap_engine_export(NULL, NULL, request, ret_settings) != 0)
 		gm_ctl_failed("export: %s", gpumap_refusal(NULL));
-	gm_place_free(&offline->place);
-	free(offline->layers);
-	free(offline);
+	gm_nodefile_free(&node);
+	gm_spec_free(&spec);
+	gm_place_free(&to->place);
+	free(to->layers);
+	free(to);
 }
 
 /* ---- what is printed ----------------------------------------------------- */

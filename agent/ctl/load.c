@@ -276,18 +276,16 @@ static void make_link(const char *folder, const char *name)
 
 static const char *state_name(uint32_t state)
 {
-	switch (state) {
-	case GPUMAP_MODEL_ALLOCATING:
-		return "allocating";
-	case GPUMAP_MODEL_LOADING:
-		return "loading";
-	case GPUMAP_MODEL_LOADED:
-		return "loaded";
-	case GPUMAP_MODEL_WAITING:
-		return "waiting";
-	default:
-		return "ending";
-	}
+	static const char *const names[] = {
+		[GPUMAP_MODEL_ALLOCATING] = "allocating",
+		[GPUMAP_MODEL_LOADING] = "loading",
+		[GPUMAP_MODEL_LOADED] = "loaded",
+		[GPUMAP_MODEL_WAITING] = "waiting",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) && names[state] != NULL
+		       ? names[state]
+		       : "ending";
 }
 
 static const struct gm_ctl_field progress_fields[] = {
@@ -304,21 +302,6 @@ static json_t *progress_json(const struct loading *l)
 				  json_pack("{s:s}", "name", l->name));
 }
 
-static void show_progress(struct loading *l)
-{
-	const struct gpumap_model_progress *p = &l->progress;
-
-	if (l->ctl->json) {
-		gm_ctl_print(progress_json(l));
-		fflush(stdout);
-		return;
-	}
-	gm_progress_note(&l->line, p->state == GPUMAP_MODEL_WAITING
-					   ? "another process loads it"
-					   : NULL);
-	gm_progress_tell(&l->line, p->bytes, p->total_bytes);
-}
-
 /* ---- loading ------------------------------------------------------------- */
 
 /* Wait until the model is loaded. */
@@ -328,9 +311,19 @@ static void load(struct loading *l)
 	int ret;
 
 	while ((ret = gpumap_model_progress(l->model, &l->progress)) == 0) {
+		const struct gpumap_model_progress *p = &l->progress;
 		uint64_t until = gm_clock_ns() + step;
 
-		show_progress(l);
+		if (l->ctl->json) {
+			gm_ctl_print(progress_json(l));
+			fflush(stdout);
+		} else {
+			gm_progress_note(&l->line,
+					 p->state == GPUMAP_MODEL_WAITING
+						 ? "another process loads it"
+						 : NULL);
+			gm_progress_tell(&l->line, p->bytes, p->total_bytes);
+		}
 		/* Check for signals five times a second. */
 		while (!told && gm_clock_ns() < until &&
 		       gpumap_model_wait(l->model, gm_clock_ns() + LOOK_NS) ==
@@ -603,25 +596,6 @@ static void hold_it(struct loading *l)
 
 /* ---- the command --------------------------------------------------------- */
 
-static void name_it(struct loading *l, struct gpumap_model_opts *what)
-{
-	const struct gm_ctl *ctl = l->ctl;
-
-	if (GM_GIVEN(ctl, USERS))
-		read_users(l);
-	what->name = l->name;
-	what->uids = l->uids;
-	what->n_uids = l->n_uids;
-	if (detaches(ctl))
-		what->share_flags |= GPUMAP_SHARE_KEEP;
-	if (!GM_GIVEN(ctl, WRITABLE))
-		what->share_flags |= GPUMAP_SHARE_READ_ONLY;
-	if (GM_GIVEN(ctl, ANY_USER))
-		what->share_flags |= GPUMAP_SHARE_ANY_USER;
-	if (GM_GIVEN(ctl, ANY_FILES))
-		what->flags |= GPUMAP_MODEL_ANY_FILES;
-}
-
 /* A file goes to the first host row, unless a row is given. */
 static void take_file(const struct gm_ctl *ctl, uint32_t *row,
 		      struct gpumap_model_opts *what)
@@ -660,8 +634,19 @@ static void begin(struct loading *l)
 	uint32_t row;
 	int ret;
 
-	if (!GM_GIVEN(ctl, ONCE))
-		name_it(l, &what);
+	if (GM_GIVEN(ctl, USERS))
+		read_users(l);
+	if (!GM_GIVEN(ctl, ONCE)) {
+		what.name = l->name;
+		what.uids = l->uids;
+		what.n_uids = l->n_uids;
+		what.share_flags =
+			(detaches(ctl) ? GPUMAP_SHARE_KEEP : 0) |
+			(GM_GIVEN(ctl, WRITABLE) ? 0 : GPUMAP_SHARE_READ_ONLY) |
+			(GM_GIVEN(ctl, ANY_USER) ? GPUMAP_SHARE_ANY_USER : 0);
+		what.flags =
+			GM_GIVEN(ctl, ANY_FILES) ? GPUMAP_MODEL_ANY_FILES : 0;
+	}
 	if (GM_GIVEN(ctl, AS_FILE))
 		take_file(ctl, &row, &what);
 	ret = gpumap_session_open(ctl->map, &opts, &l->session);

@@ -45,20 +45,6 @@ static _Noreturn void bad_value(const char *name, const char *text,
 	gm_ctl_wrong("--%s: \"%s\" %s; see gpumapctl --help", name, text, why);
 }
 
-/* Report the error for which getopt_long() returned @c. */
-static _Noreturn void bad_option(int c, char **argv)
-{
-	const char letter[] = { '-', (char)optopt, '\0' };
-
-	if (c == ':')
-		bad(argv[optind - 1], "wants a value");
-	if (optopt >= OPT_FIRST)
-		bad(argv[optind - 1], "takes no value");
-	if (optopt != 0)
-		bad(letter, "is no option");
-	bad(argv[optind - 1], "is no option, or the beginning of several");
-}
-
 /* Does an earlier command have the same name? */
 static bool is_again(size_t i)
 {
@@ -286,8 +272,17 @@ static void take_options(int argc, char **argv, const char *form,
 	opterr = 0;
 	optind = 0; /* begin anew */
 	while ((c = getopt_long(argc, argv, form, options, NULL)) != -1) {
-		if (c == '?' || c == ':')
-			bad_option(c, argv);
+		const char letter[] = { '-', (char)optopt, '\0' };
+
+		if (c == ':')
+			bad(argv[optind - 1], "wants a value");
+		if (c == '?' && optopt >= OPT_FIRST)
+			bad(argv[optind - 1], "takes no value");
+		if (c == '?' && optopt != 0)
+			bad(letter, "is no option");
+		if (c == '?')
+			bad(argv[optind - 1],
+			    "is no option, or the beginning of several");
 		own = c == 'h'   ? gm_ctl_option_named("help", 4)
 		      : c == 'q' ? gm_ctl_option_named("quiet", 5)
 				 : gm_ctl_option_at((size_t)(c - OPT_FIRST));

@@ -130,86 +130,57 @@ void gm_ctl_maps(struct gm_ctl *ctl)
 
 /* ---- one map ------------------------------------------------------------- */
 
-static void layers_json(const struct gm_ctl *ctl, const struct layer_map *map)
+/* The row of each layer, and its bytes. */
+static json_t *layers(const struct gm_ctl *ctl, const void *layer_map)
 {
-	json_t *object = gm_ctl_fields_json(ctl, map_fields, &map->head, NULL),
-	       *layers = json_array();
+	const struct layer_map *map = layer_map;
+	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < map->head.n_layers; i++)
 		json_array_append_new(
-			layers,
+			list,
 			json_pack("{s:I, s:I}", "row", (json_int_t)map->rows[i],
 				  "bytes", (json_int_t)map->bytes[i]));
-	json_object_set_new(object, "layers", layers);
-	json_object_set_new(object, "charges",
-			    gm_ctl_fields_array(ctl, charge_fields,
-						map->charges, map->head.n_rows,
-						sizeof(*map->charges)));
-	gm_ctl_print(object);
+	return list;
 }
 
-static void layers_table(const struct layer_map *map)
-{
-	const struct gpumap_layers *head = &map->head;
-	char size[32];
-	uint32_t first = 0;
-
-	printf("%s  version %llu, %u layer%s over %u row%s, %s\n", head->name,
-	       (unsigned long long)head->version, head->n_layers,
-	       gm_ctl_s(head->n_layers), head->n_rows, gm_ctl_s(head->n_rows),
-	       head->spec);
-	while (first < head->n_layers) {
-		uint32_t last = first;
-		uint64_t bytes = map->bytes[first];
-
-		while (last + 1 < head->n_layers &&
-		       map->rows[last + 1] == map->rows[first])
-			bytes += map->bytes[++last];
-		printf("  layers %5u - %-5u  row %3u  %s\n", first, last,
-		       map->rows[first],
-		       bytes != 0 ? gm_size_text(bytes, size) : "");
-		first = last + 1;
-	}
-	printf("  the rest               row %3u  %s\n", head->base_row,
-	       head->other_bytes != 0 ? gm_size_text(head->other_bytes, size)
-				      : "");
-}
+static const struct gm_ctl_field layer_map_fields[] = {
+	{ .name = "layers", .json = layers },
+	GM_FIELD_ITEMS(layer_map, "charges", charges, head.n_rows,
+		       charge_fields),
+	{ 0 },
+};
 
 void gm_ctl_layers(struct gm_ctl *ctl)
 {
 	struct layer_map map = read_map(ctl, ctl->args[0]);
-
-	if (ctl->json)
-		layers_json(ctl, &map);
-	else
-		layers_table(&map);
-	forget(&map);
-}
-
-static void published(const struct gm_ctl *ctl, const char *name,
-		      const struct gm_weights_sizes *model)
-{
-	struct gpumap_layers head;
+	const struct gpumap_layers *head = &map.head;
 	char size[32];
-	int ret = read_head(ctl, name, &head);
 
-	if (ret != 0)
-		gm_ctl_fail(ctl, ret, "map \"%s\"", name);
 	if (ctl->json) {
 		gm_ctl_print(gm_ctl_fields_json(
-			ctl, map_fields, &head,
-			json_pack("{s:I}", "n_tensors",
-				  (json_int_t)model->n_tensors)));
+			ctl, layer_map_fields, &map,
+			gm_ctl_fields_json(ctl, map_fields, head, NULL)));
+		forget(&map);
 		return;
 	}
-	printf("%s: version %llu, %u layer%s over %u row%s", name,
-	       (unsigned long long)head.version, head.n_layers,
-	       gm_ctl_s(head.n_layers), head.n_rows, gm_ctl_s(head.n_rows));
-	if (model->n_tensors != 0)
-		printf(", %llu tensors, %s",
-		       (unsigned long long)model->n_tensors,
-		       gm_size_text(model->total_bytes, size));
-	putchar('\n');
+	printf("%s  version %llu, %u layer%s over %u row%s, %s\n", head->name,
+	       (unsigned long long)head->version, head->n_layers,
+	       gm_ctl_s(head->n_layers), head->n_rows, gm_ctl_s(head->n_rows),
+	       head->spec);
+	for (uint32_t first = 0, end = 0; first < head->n_layers; first = end) {
+		uint64_t bytes = 0;
+
+		while (end < head->n_layers && map.rows[end] == map.rows[first])
+			bytes += map.bytes[end++];
+		printf("  layers %5u - %-5u  row %3u  %s\n", first, end - 1,
+		       map.rows[first],
+		       bytes != 0 ? gm_size_text(bytes, size) : "");
+	}
+	printf("  the rest               row %3u  %s\n", head->base_row,
+	       head->other_bytes != 0 ? gm_size_text(head->other_bytes, size)
+				      : "");
+	forget(&map);
 }
 
 void gm_ctl_publish(struct gm_ctl *ctl)
@@ -218,6 +189,8 @@ void gm_ctl_publish(struct gm_ctl *ctl)
 						 .name = ctl->args[0],
 						 .spec = GM_TEXT(ctl, SPEC) };
 	struct gm_weights_sizes model = { .n_layers = 0 };
+	struct gpumap_layers head;
+	char size[32];
 	int ret;
 
 	if (GM_TEXT(ctl, SPEC) == NULL ||
@@ -236,45 +209,54 @@ void gm_ctl_publish(struct gm_ctl *ctl)
 	}
 	ret = gpumap_layers_publish(ctl->map, &request);
 	if (ret != 0)
-		gm_ctl_fail(ctl, ret, "publish \"%s\"", ctl->args[0]);
-	published(ctl, ctl->args[0], &model);
+		gm_ctl_fail(ctl, ret, "publish \"%s\"", request.name);
+	ret = read_head(ctl, request.name, &head);
+	if (ret != 0)
+		gm_ctl_fail(ctl, ret, "map \"%s\"", request.name);
+	if (ctl->json) {
+		json_t *object =
+			gm_ctl_fields_json(ctl, map_fields, &head, NULL);
+
+		json_object_set_new(object, "n_tensors",
+				    json_integer((json_int_t)model.n_tensors));
+		gm_ctl_print(object);
+	} else {
+		printf("%s: version %llu, %u layer%s over %u row%s",
+		       request.name, (unsigned long long)head.version,
+		       head.n_layers, gm_ctl_s(head.n_layers), head.n_rows,
+		       gm_ctl_s(head.n_rows));
+		if (model.n_tensors != 0)
+			printf(", %llu tensors, %s",
+			       (unsigned long long)model.n_tensors,
+			       gm_size_text(model.total_bytes, size));
+		putchar('\n');
+	}
 	gm_weights_sizes_free(&model);
 }
 
-/* The bytes of the share of this name, which releasing the map leaves; 0:
- * there is none, or the agent does not say. */
-static uint64_t still_held(const struct gm_ctl *ctl, const char *name,
-			   uint32_t *ret_holders)
-{
-	struct gpumap_share_info *all = NULL;
-	int n = gm_list_share(ctl->map, &all);
-	uint64_t bytes = 0;
-
-	for (int i = 0; i < n; i++)
-		if (strcmp(all[i].name, name) == 0) {
-			bytes = all[i].bytes;
-			*ret_holders = all[i].n_holders;
-		}
-	free(all);
-	return bytes;
-}
-
+/* Say also of the share of this name that it stays. */
 void gm_ctl_release(struct gm_ctl *ctl)
 {
 	const char *name = ctl->args[0];
 	int ret = gpumap_layers_release(ctl->map, name);
-	uint32_t holders = 0;
-	uint64_t held = ret == 0 ? still_held(ctl, name, &holders) : 0;
+	struct gpumap_share_info *all = NULL;
+	const struct gpumap_share_info *share = NULL;
+	int n = ret == 0 ? gm_list_share(ctl->map, &all) : 0;
 	char size[32];
 
+	for (int i = 0; i < n; i++)
+		if (strcmp(all[i].name, name) == 0)
+			share = &all[i];
 	if (ret == 0 && ctl->json)
-		gm_ctl_print(json_pack("{s:s, s:I}", "released", name,
-				       "held_bytes", (json_int_t)held));
+		gm_ctl_print(json_pack(
+			"{s:s, s:I}", "released", name, "held_bytes",
+			share != NULL ? (json_int_t)share->bytes : 0));
 	else
 		gm_ctl_released(ctl, ret, "layer map", "maps");
-	if (held > 0 && !ctl->json)
+	if (share != NULL && share->bytes > 0 && !ctl->json)
 		printf("  the share \"%s\" stays, with %s for %u session%s: "
 		       "gpumapctl shares release %s ends it\n",
-		       name, gm_size_text(held, size), holders,
-		       gm_ctl_s(holders), name);
+		       name, gm_size_text(share->bytes, size), share->n_holders,
+		       gm_ctl_s(share->n_holders), name);
+	free(all);
 }

@@ -168,31 +168,6 @@ static int open_mask(struct gm_ctl *ctl, const char *name, struct shown *s)
 	return ret;
 }
 
-/* The matrix of the last two dimensions; with more dimensions the first such
- * matrix. */
-static struct gm_picture picture_of(const struct gpumap_mask_view *view)
-{
-	const uint32_t rank = view->rank;
-
-	return (struct gm_picture){
-		.elements = view->data,
-		.dtype = view->dtype,
-		.rows = rank > 1 ? view->shape[rank - 2] : 1,
-		.cols = view->shape[rank - 1],
-	};
-}
-
-static void write_image(const struct gm_picture *picture, const char *path)
-{
-	FILE *to = fopen(path, "we");
-	int ret = to != NULL ? gm_picture_write(picture, to) : -errno;
-
-	if (to != NULL && fclose(to) != 0 && ret == 0)
-		ret = -errno;
-	if (ret != 0)
-		gm_ctl_failed("%s: %s", path, strerror(-ret));
-}
-
 static void show_json(const struct gm_ctl *ctl, const struct shown *s,
 		      const char *drawn)
 {
@@ -239,40 +214,38 @@ static void show_text(const struct shown *s, const char *drawn)
 
 static void show(const struct gm_ctl *ctl, const struct shown *s)
 {
-	const struct gm_picture picture =
-		s->view->data != NULL ? picture_of(s->view)
-				      : (struct gm_picture){ .elements = NULL };
+	const struct gpumap_mask_view *view = s->view;
+	/* The matrix of the last two dimensions; with more dimensions the first
+	 * such matrix. */
+	const struct gm_picture picture = {
+		.elements = view->data,
+		.dtype = view->dtype,
+		.rows = view->rank > 1 ? view->shape[view->rank - 2] : 1,
+		.cols = view->rank > 0 ? view->shape[view->rank - 1] : 0,
+	};
+	const char *path = GM_TEXT(ctl, PGM);
 	char text[GM_PICTURE_TEXT], *drawn = NULL;
 
-	if (picture.elements != NULL)
+	if (view->data != NULL)
 		drawn = gm_picture_print(&picture, text);
-	if (GM_TEXT(ctl, PGM) != NULL && drawn == NULL)
+	if (path != NULL && drawn == NULL)
 		gm_ctl_failed(
 			"mask \"%s\" has nothing to draw on row %u: give the "
 			"row of a host with --rows, or a mask with a tensor",
-			s->mask.info.name, s->view->row);
-	if (GM_TEXT(ctl, PGM) != NULL)
-		write_image(&picture, GM_TEXT(ctl, PGM));
+			s->mask.info.name, view->row);
+	if (path != NULL) {
+		FILE *to = fopen(path, "we");
+		int ret = to != NULL ? gm_picture_write(&picture, to) : -errno;
+
+		if (to != NULL && fclose(to) != 0 && ret == 0)
+			ret = -errno;
+		if (ret != 0)
+			gm_ctl_failed("%s: %s", path, strerror(-ret));
+	}
 	if (ctl->json)
 		show_json(ctl, s, drawn);
 	else
 		show_text(s, drawn);
-}
-
-static _Noreturn void no_replica(const struct gm_ctl *ctl,
-				 const struct shown *s)
-{
-	const struct gpumap_mask_info *info = &s->mask.info;
-
-	fprintf(stderr, "gpumapctl: mask \"%s\" has no replica", info->name);
-	if (ctl->n_rows != 0)
-		fprintf(stderr, " on row %u: give --rows one of", ctl->rows[0]);
-	else
-		fputs(" that can be used now, of", stderr);
-	for (uint32_t i = 0; i < info->n_rows; i++)
-		fprintf(stderr, " %u", s->mask.rows[i]);
-	fputs("; see gpumapctl devices\n", stderr);
-	gm_ctl_exit(GM_EXIT_FAILED);
 }
 
 void gm_ctl_mask_show(struct gm_ctl *ctl)
@@ -288,8 +261,18 @@ void gm_ctl_mask_show(struct gm_ctl *ctl)
 		gm_ctl_unknown("mask", name, "mask list");
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "mask \"%s\"", name);
-	if (s.view == NULL)
-		no_replica(ctl, &s);
+	if (s.view == NULL) {
+		fprintf(stderr, "gpumapctl: mask \"%s\" has no replica", name);
+		if (ctl->n_rows != 0)
+			fprintf(stderr, " on row %u: give --rows one of",
+				ctl->rows[0]);
+		else
+			fputs(" that can be used now, of", stderr);
+		for (uint32_t i = 0; i < s.mask.n_rows; i++)
+			fprintf(stderr, " %u", s.mask.rows[i]);
+		fputs("; see gpumapctl devices\n", stderr);
+		gm_ctl_exit(GM_EXIT_FAILED);
+	}
 	show(ctl, &s);
 	gpumap_mask_close(ctl->map, s.opened);
 }

@@ -198,59 +198,40 @@ static const char *device_why(const struct gpumap_cluster_device *device)
 
 /* ---- options ------------------------------------------------------------- */
 
-static void read_launcher(struct gm_ctl_nodes_job *job)
-{
-	static const struct {
-		const char *name;
-		enum gm_ctl_launcher launcher;
-		uint32_t engine; /* by whose rule caches are charged */
-	} launchers[] = {
-		{ "torchrun", GM_LAUNCHER_TORCHRUN, 0 },
-		{ "mpirun", GM_LAUNCHER_MPIRUN, 0 },
-		{ "vllm", GM_LAUNCHER_VLLM, GPUMAP_ENGINE_VLLM },
-		{ "sglang", GM_LAUNCHER_SGLANG, GPUMAP_ENGINE_SGLANG },
-		{ "llama.cpp", GM_LAUNCHER_LLAMA_CPP, GPUMAP_ENGINE_LLAMA_CPP },
-		{ "env", GM_LAUNCHER_ENV, 0 },
-	};
-	static const struct gm_ctl_choice choice =
-		GM_CHOICE("--for", launchers);
-	uint32_t i;
+static const struct {
+	const char *name;
+	enum gm_ctl_launcher launcher;
+	uint32_t engine; /* by whose rule caches are charged */
+} launchers[] = {
+	{ "torchrun", GM_LAUNCHER_TORCHRUN, 0 },
+	{ "mpirun", GM_LAUNCHER_MPIRUN, 0 },
+	{ "vllm", GM_LAUNCHER_VLLM, GPUMAP_ENGINE_VLLM },
+	{ "sglang", GM_LAUNCHER_SGLANG, GPUMAP_ENGINE_SGLANG },
+	{ "llama.cpp", GM_LAUNCHER_LLAMA_CPP, GPUMAP_ENGINE_LLAMA_CPP },
+	{ "env", GM_LAUNCHER_ENV, 0 },
+};
 
-	if (GM_TEXT(job->ctl, FOR) == NULL)
-		return;
-	i = gm_ctl_choose_word(&choice, GM_TEXT(job->ctl, FOR));
-	job->launcher = launchers[i].launcher;
-	job->q.ask.engine = launchers[i].engine;
-}
-
-/* Equal layers, of which only the sum is known. */
-static void make_layers(struct gm_ctl_nodes_job *job)
-{
-	uint64_t n = GM_NUMBER(job->ctl, LAYERS),
-		 bytes = GM_NUMBER(job->ctl, BYTES);
-
-	job->layer_bytes = gm_ctl_alloc(n, sizeof(*job->layer_bytes));
-	for (uint64_t i = 0; i < n; i++)
-		job->layer_bytes[i] = bytes / n + (bytes % n != 0);
-	job->isq = GM_ISQ_N;
-	job->model_bytes = bytes;
-	job->q.ask.n_layers = (uint32_t)n;
-	job->q.ask.layer_bytes = job->layer_bytes;
-}
+static const struct gm_ctl_choice choice = GM_CHOICE("--for", launchers);
 
 static void read_job(struct gm_ctl_nodes_job *job)
 {
 	const struct gm_ctl *ctl = job->ctl;
-	uint64_t n_nodes = 0;
+	uint64_t n_layers = GM_NUMBER(ctl, LAYERS);
+	uint64_t bytes = GM_NUMBER(ctl, BYTES), n_nodes = 0;
 
-	read_launcher(job);
+	if (GM_GIVEN(ctl, FOR)) {
+		uint32_t i = gm_ctl_choose_word(&choice, GM_TEXT(ctl, FOR));
+
+		job->launcher = launchers[i].launcher;
+		job->q.ask.engine = launchers[i].engine;
+	}
 	if ((ctl->given & ~GM_OPTS_NODES) != 0)
 		gm_ctl_plan_wrong(ctl, "one of these options is for rows of "
 				       "this node");
 	if ((GM_TEXT(ctl, MODEL) != NULL) == GM_GIVEN(ctl, LAYERS))
 		gm_ctl_plan_wrong(ctl,
 				  "give --model, or --layers with --bytes");
-	if (GM_GIVEN(ctl, LAYERS) != (GM_NUMBER(ctl, BYTES) > 0))
+	if ((n_layers > 0) != (bytes > 0))
 		gm_ctl_plan_wrong(ctl, "--layers and --bytes go together");
 	if (GM_TEXT(ctl, MODEL) == NULL && GM_TEXT(ctl, ISQ) != NULL)
 		gm_ctl_plan_wrong(ctl, "--isq is for --model");
@@ -258,7 +239,7 @@ static void read_job(struct gm_ctl_nodes_job *job)
 	    (gm_parse_number(GM_TEXT(ctl, NODES), &n_nodes) != 0 ||
 	     n_nodes == 0))
 		gm_ctl_plan_wrong(ctl, "give a number of nodes, or any");
-	if (GM_NUMBER(ctl, LAYERS) > GM_CLUSTER_PLAN_LAYERS ||
+	if (n_layers > GM_CLUSTER_PLAN_LAYERS ||
 	    GM_NUMBER(ctl, DEVICES) > UINT32_MAX ||
 	    GM_NUMBER(ctl, TP) > UINT32_MAX ||
 	    GM_NUMBER(ctl, PP) > UINT32_MAX ||
@@ -275,11 +256,19 @@ static void read_job(struct gm_ctl_nodes_job *job)
 	if (job->q.is_free && (GM_GIVEN(ctl, TP) || GM_GIVEN(ctl, PP)))
 		gm_ctl_plan_wrong(ctl, "llama.cpp has whole layers on each "
 				       "device: leave --tp and --pp out");
-	if (GM_TEXT(ctl, MODEL) == NULL) {
-		make_layers(job);
-	} else {
+	if (GM_TEXT(ctl, MODEL) != NULL) {
 		gm_ctl_plan_model(ctl, &job->model, &job->q.ask, &job->isq);
 		job->model_bytes = job->model.total_bytes;
+	} else { /* equal layers, of which only the sum is known */
+		job->layer_bytes =
+			gm_ctl_alloc(n_layers, sizeof(*job->layer_bytes));
+		for (uint64_t i = 0; i < n_layers; i++)
+			job->layer_bytes[i] =
+				bytes / n_layers + (bytes % n_layers != 0);
+		job->isq = GM_ISQ_N;
+		job->model_bytes = bytes;
+		job->q.ask.n_layers = (uint32_t)n_layers;
+		job->q.ask.layer_bytes = job->layer_bytes;
 	}
 	job->q.ask.max_seq_len = GM_NUMBER(ctl, MAX_SEQ_LEN);
 	job->q.ask.max_batch_size = (uint32_t)GM_NUMBER(ctl, MAX_BATCH);
@@ -329,23 +318,6 @@ static void check_only(const struct gm_ctl_nodes_job *job)
 static uint32_t class_of(const struct gpumap_cluster_device *device)
 {
 	return device->flags & GM_DEVICE_CLASS;
-}
-
-/* Cards, or where no node has any the hosts, or dummies. */
-static uint32_t find_class(const struct gm_ctl_nodes_job *job)
-{
-	uint32_t class = 0;
-
-	for (uint32_t i = 0; i < job->cluster.head.n_nodes; i++) {
-		const struct gm_ctl_cluster_node *node = &job->cluster.nodes[i];
-
-		if (!is_wanted(job->ctl, node->info.name))
-			continue;
-		for (uint32_t k = 0; k < node->info.n_devices; k++)
-			if (class_of(&node->devices[k]) > class)
-				class = class_of(&node->devices[k]);
-	}
-	return class;
 }
 
 static void leave_out(struct gm_ctl_nodes_job *job,
@@ -489,26 +461,6 @@ static void take_nodes(struct gm_ctl_nodes_job *job)
 
 /* ---- the plan ------------------------------------------------------------ */
 
-static void choose_dtype(struct gm_ctl_nodes_job *job)
-{
-	uint32_t dtype = GPUMAP_DTYPE_BF16;
-
-	if (job->q.ask.compute_dtype != 0)
-		return;
-	for (uint32_t i = 0; i < job->q.n_nodes; i++)
-		for (uint32_t k = 0; k < job->of[i]->info.n_devices; k++) {
-			const struct gpumap_cluster_device *d =
-				&job->of[i]->devices[k];
-
-			if (class_of(d) == job->class)
-				dtype = gm_dtype_weaker(
-					dtype, gm_dtype_of_row(d->cc_major != 0,
-							       d->cc_major,
-							       d->cc_minor));
-		}
-	job->q.ask.compute_dtype = dtype;
-}
-
 /* Say why there is none; and which nodes could not be asked, where more of them
  * would help. */
 static _Noreturn void refused(const struct gm_ctl_nodes_job *job,
@@ -535,32 +487,41 @@ static _Noreturn void refused(const struct gm_ctl_nodes_job *job,
 
 static void make(struct gm_ctl_nodes_job *job)
 {
-	size_t n_nodes = job->cluster.head.n_nodes;
+	const struct gm_ctl_cluster *cluster = &job->cluster;
+	uint32_t n_nodes = cluster->head.n_nodes, dtype = GPUMAP_DTYPE_BF16;
 	struct gm_plan_error error = { .code = 0 };
 
-	job->class = find_class(job);
+	/* Cards, or where no node has any the hosts, or dummies. */
+	for (uint32_t i = 0; i < n_nodes; i++) {
+		const struct gm_ctl_cluster_node *node = &cluster->nodes[i];
+
+		if (!is_wanted(job->ctl, node->info.name))
+			continue;
+		for (uint32_t k = 0; k < node->info.n_devices; k++)
+			if (class_of(&node->devices[k]) > job->class)
+				job->class = class_of(&node->devices[k]);
+	}
 	job->candidates = gm_ctl_alloc(n_nodes, sizeof(*job->candidates));
 	job->of = gm_ctl_alloc(n_nodes, sizeof(*job->of));
-	job->left_out = gm_ctl_alloc(n_nodes + job->cluster.head.n_devices,
+	job->left_out = gm_ctl_alloc((size_t)n_nodes + cluster->head.n_devices,
 				     sizeof(*job->left_out));
 	take_nodes(job);
-	choose_dtype(job);
+	for (uint32_t i = 0; i < job->q.n_nodes; i++)
+		for (uint32_t k = 0; k < job->of[i]->info.n_devices; k++) {
+			const struct gpumap_cluster_device *d =
+				&job->of[i]->devices[k];
+
+			if (class_of(d) == job->class)
+				dtype = gm_dtype_weaker(
+					dtype, gm_dtype_of_row(d->cc_major != 0,
+							       d->cc_major,
+							       d->cc_minor));
+		}
+	if (job->q.ask.compute_dtype == 0)
+		job->q.ask.compute_dtype = dtype;
 	job->q.nodes = job->candidates;
 	if (gm_cluster_plan_make(&job->q, &job->plan, &error) != 0)
 		refused(job, &error);
-}
-
-static void free_job(struct gm_ctl_nodes_job *job)
-{
-	for (uint32_t i = 0; i < job->q.n_nodes; i++)
-		free((void *)(uintptr_t)job->candidates[i].devices);
-	gm_cluster_plan_free(&job->plan);
-	free(job->candidates);
-	free(job->of);
-	free(job->left_out);
-	free_cluster(&job->cluster);
-	gm_weights_sizes_free(&job->model);
-	free(job->layer_bytes);
 }
 
 void gm_ctl_plan_nodes(struct gm_ctl *ctl)
@@ -578,5 +539,13 @@ void gm_ctl_plan_nodes(struct gm_ctl *ctl)
 		gm_ctl_nodes_script(&job);
 	else
 		gm_ctl_nodes_table(&job);
-	free_job(&job);
+	for (uint32_t i = 0; i < job.q.n_nodes; i++)
+		free((void *)(uintptr_t)job.candidates[i].devices);
+	gm_cluster_plan_free(&job.plan);
+	free(job.candidates);
+	free(job.of);
+	free(job.left_out);
+	free_cluster(&job.cluster);
+	gm_weights_sizes_free(&job.model);
+	free(job.layer_bytes);
 }

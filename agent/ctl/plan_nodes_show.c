@@ -13,55 +13,54 @@
 #include "agent/mesh/mesh.h"
 #include "shm/ops.h"
 
-/* ---- the table ----------------------------------------------------------- */
-
-/* "0-39", or "7". */
-static const char *layers_text(const struct gm_cluster_plan_stage *stage,
-			       char ret_text[32])
+void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job)
 {
-	uint32_t last = stage->first_layer + stage->n_layers - 1;
+	const struct gm_cluster_plan *p = &job->plan;
+	const char *model = GM_TEXT(job->ctl, MODEL);
+	const char *isq = gm_ctl_isq(job->isq);
+	char text[32];
+	uint32_t n_warm = 0;
 
-	if (stage->n_layers == 1)
-		snprintf(ret_text, 32, "%u", last);
-	else
-		snprintf(ret_text, 32, "%u-%u", stage->first_layer, last);
-	return ret_text;
-}
+	gm_ctl_print_plain(model != NULL ? model : "model");
+	printf(": %u layers, %s%s%s\n", job->q.ask.n_layers,
+	       gm_size_text(job->model_bytes, text),
+	       isq != NULL ? ", as if quantised to " : "",
+	       isq != NULL ? isq : "");
+	printf("%u of %u nodes of %s, %u stage%s, tensor parallel %u, %s\n\n",
+	       p->n_nodes, job->cluster.head.n_nodes, job->cluster.head.name,
+	       p->n_stages, gm_ctl_s(p->n_stages), p->tp,
+	       gm_ops_dtype_name(job->q.ask.compute_dtype));
+	printf("rank  %-*s row  stage  %-10s %8s %8s %8s %8s %9s  in GiB\n",
+	       job->cluster.node_width, "node", "layers", "weights", "KV",
+	       "act.", "kept", "left");
+	for (uint32_t rank = 0; rank < p->n_ranks; rank++) {
+		const struct gm_cluster_plan_rank *r = &p->ranks[rank];
+		const struct gm_cluster_plan_stage *s = &p->stages[r->stage];
+		const struct gpumap_plan_charge *c = &r->charge;
 
-static void rank_line(const struct gm_ctl_nodes_job *job, uint32_t rank)
-{
-	const struct gm_cluster_plan_rank *r = &job->plan.ranks[rank];
-	char layers[32];
-
-	printf("%4u  %-*s %3u  %5u  %-10s %8.2f %8.2f %8.2f %8.2f %9.2f\n",
-	       rank, job->cluster.node_width,
-	       gm_ctl_nodes_taken(job, r->node)->info.name, r->charge.row,
-	       r->stage, layers_text(&job->plan.stages[r->stage], layers),
-	       (double)r->charge.weight_bytes / GM_CTL_GIB,
-	       (double)r->charge.kv_bytes / GM_CTL_GIB,
-	       (double)r->charge.activation_bytes / GM_CTL_GIB,
-	       (double)r->charge.reserve_bytes / GM_CTL_GIB,
-	       (double)r->charge.left_bytes / GM_CTL_GIB);
-}
-
-static void put_warm(const struct gm_ctl_nodes_job *job)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < job->plan.n_nodes; i++)
-		if (job->candidates[job->plan.nodes[i]].is_warm)
-			printf("%s%s", n++ == 0 ? "\nhave the model: " : ", ",
+		/* "0-39", or "7" */
+		snprintf(text, sizeof(text), s->n_layers == 1 ? "%u" : "%u-%u",
+			 s->first_layer, s->first_layer + s->n_layers - 1);
+		printf("%4u  %-*s %3u  %5u  %-10s %8.2f %8.2f %8.2f %8.2f "
+		       "%9.2f\n",
+		       rank, job->cluster.node_width,
+		       gm_ctl_nodes_taken(job, r->node)->info.name, c->row,
+		       r->stage, text, (double)c->weight_bytes / GM_CTL_GIB,
+		       (double)c->kv_bytes / GM_CTL_GIB,
+		       (double)c->activation_bytes / GM_CTL_GIB,
+		       (double)c->reserve_bytes / GM_CTL_GIB,
+		       (double)c->left_bytes / GM_CTL_GIB);
+	}
+	for (uint32_t i = 0; i < p->n_nodes; i++)
+		if (job->candidates[p->nodes[i]].is_warm)
+			printf("%s%s",
+			       n_warm++ == 0 ? "\nhave the model: " : ", ",
 			       gm_ctl_nodes_taken(job, i)->info.name);
-	if (n > 0)
+	if (n_warm > 0)
 		putchar('\n');
-	else if (GM_TEXT(job->ctl, SHARE) != NULL ||
-		 GM_TEXT(job->ctl, FINGERPRINT) != NULL)
+	else if (GM_GIVEN(job->ctl, SHARE) || GM_GIVEN(job->ctl, FINGERPRINT))
 		printf("\nnone of these nodes has the model: gpumapctl cluster "
 		       "models lists those there are\n");
-}
-
-static void put_left_out(const struct gm_ctl_nodes_job *job)
-{
 	for (uint32_t i = 0; i < job->n_left_out; i++) {
 		const struct gm_ctl_left_out *out = &job->left_out[i];
 
@@ -70,30 +69,6 @@ static void put_left_out(const struct gm_ctl_nodes_job *job)
 			printf(" row %lld", (long long)out->row);
 		printf(": %s\n", out->why);
 	}
-}
-
-void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job)
-{
-	const struct gm_cluster_plan *p = &job->plan;
-	const char *model = GM_TEXT(job->ctl, MODEL);
-	char size[32];
-
-	gm_ctl_print_plain(model != NULL ? model : "model");
-	printf(": %u layers, %s%s%s\n", job->q.ask.n_layers,
-	       gm_size_text(job->model_bytes, size),
-	       job->isq != GM_ISQ_N ? ", as if quantised to " : "",
-	       job->isq != GM_ISQ_N ? gm_isq_name(job->isq) : "");
-	printf("%u of %u nodes of %s, %u stage%s, tensor parallel %u, %s\n\n",
-	       p->n_nodes, job->cluster.head.n_nodes, job->cluster.head.name,
-	       p->n_stages, p->n_stages > 1 ? "s" : "", p->tp,
-	       gm_ops_dtype_name(job->q.ask.compute_dtype));
-	printf("rank  %-*s row  stage  %-10s %8s %8s %8s %8s %9s  in GiB\n",
-	       job->cluster.node_width, "node", "layers", "weights", "KV",
-	       "act.", "kept", "left");
-	for (uint32_t rank = 0; rank < p->n_ranks; rank++)
-		rank_line(job, rank);
-	put_warm(job);
-	put_left_out(job);
 }
 
 /* ---- JSON ---------------------------------------------------------------- */

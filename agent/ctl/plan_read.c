@@ -94,29 +94,6 @@ static uint32_t read_strategy(const struct gm_ctl *ctl, uint32_t setting)
 	return strategy;
 }
 
-static void read_topology(struct gm_ctl_planning *p)
-{
-	struct gm_plan_error error = { .code = 0 };
-	char *text = NULL;
-	size_t n;
-	int ret;
-
-	ret = gm_file_text(GM_TEXT(p->ctl, TOPOLOGY),
-			   "give the path of a topology file",
-			   GM_TOPOLOGY_FILE_BYTES, &text, &n, &error);
-	if (ret == 0)
-		ret = gm_topology_file_parse(text, strlen(text), &p->topology,
-					     &error);
-	free(text);
-	if (ret != 0)
-		gm_ctl_plan_error(&error);
-	p->text = gm_topology_print(&p->topology);
-	if (p->text == NULL)
-		gm_ctl_fail(p->ctl, -ENOMEM, "plan");
-	p->q.ask.text = p->text;
-	p->q.topology = &p->topology;
-}
-
 static void read_paged(const struct gm_ctl *ctl,
 		       struct gpumap_plan_request *ask)
 {
@@ -185,6 +162,9 @@ static void read_request(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
 	struct gpumap_plan_request *ask = &p->q.ask;
+	struct gm_plan_error error = { .code = 0 };
+	char *text = NULL;
+	size_t n;
 
 	if (GM_TEXT(ctl, MODEL) == NULL)
 		gm_ctl_plan_wrong(ctl, "give --model, a checkpoint's directory "
@@ -222,8 +202,20 @@ static void read_request(struct gm_ctl_planning *p)
 	ask->weights = GM_TEXT(ctl, WEIGHTS);
 	ask->text = GM_TEXT(ctl, SPEC) != NULL ? GM_TEXT(ctl, SPEC)
 					       : GM_TEXT(ctl, SPLIT);
-	if (GM_GIVEN(ctl, TOPOLOGY))
-		read_topology(p);
+	if (!GM_GIVEN(ctl, TOPOLOGY))
+		return;
+	if (gm_file_text(GM_TEXT(ctl, TOPOLOGY),
+			 "give the path of a topology file",
+			 GM_TOPOLOGY_FILE_BYTES, &text, &n, &error) != 0 ||
+	    gm_topology_file_parse(text, strlen(text), &p->topology, &error) !=
+		    0)
+		gm_ctl_plan_error(&error);
+	free(text);
+	p->text = gm_topology_print(&p->topology);
+	if (p->text == NULL)
+		gm_ctl_fail(ctl, -ENOMEM, "plan");
+	ask->text = p->text;
+	p->q.topology = &p->topology;
 }
 
 static void file_read(void *data, uint32_t n_read, uint32_t n_files)
@@ -277,26 +269,19 @@ static enum gm_isq quantise(const struct gm_ctl *ctl,
 	return isq;
 }
 
-/* Is it known of any layer what it keeps? */
-static bool knows_caches(const struct gm_weights_sizes *sizes)
-{
-	uint32_t i = 0;
-
-	while (i < sizes->n_caches && sizes->caches[i].n_heads == 0)
-		i++;
-	return i < sizes->n_caches;
-}
-
 /* Take --kv-elements for the layers of which it is not known what they keep.
  * Too little would be reserved for them, and a plan without any cache is of no
  * use; mistral.rs keeps what config.json says. */
 static void complete_caches(const struct gm_ctl *ctl,
 			    struct gm_weights_sizes *sizes)
 {
-	bool is_bound = GM_TEXT(ctl, COMMIT) != NULL || GM_GIVEN(ctl, NODES) ||
-			(!knows_caches(sizes) && GM_TEXT(ctl, LIKE) == NULL);
-	uint32_t layer = 0;
+	bool is_bound = GM_TEXT(ctl, COMMIT) != NULL || GM_GIVEN(ctl, NODES);
+	uint32_t layer = 0, n_known = 0;
 
+	for (uint32_t i = 0; i < sizes->n_caches; i++)
+		n_known += sizes->caches[i].n_heads > 0;
+	if (n_known == 0 && !GM_GIVEN(ctl, LIKE))
+		is_bound = true;
 	for (uint32_t i = 0; i < sizes->n_caches; i++) {
 		struct gpumap_layer_cache *c = &sizes->caches[i];
 
@@ -331,19 +316,6 @@ uint32_t gm_ctl_plan_model(const struct gm_ctl *ctl,
 		return weight_bytes;
 	*ret_isq = quantise(ctl, ret_sizes, ret_ask, weight_bytes);
 	return 0; /* advice packs no more */
-}
-
-/* The shape that mistral.rs reads in config.json. */
-static struct gm_kv_shape shape_of(const struct gm_weights_config *config)
-{
-	return (struct gm_kv_shape){
-		.n_heads = config->n_kv_heads,
-		.k_dim = config->k_dim,
-		.v_dim = config->v_dim,
-		.is_mla = config->kv_lora_rank > 0,
-		.kv_lora_rank = config->kv_lora_rank,
-		.kpe_head_dim = config->kpe_head_dim,
-	};
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -437,7 +409,17 @@ struct gm_ctl_planning *gm_ctl_plan_read(struct gm_ctl *ctl)
 	p->q.weight_bytes =
 		gm_ctl_plan_model(ctl, &p->model, &p->q.ask, &p->isq);
 	if (GM_GIVEN(ctl, LIKE)) {
-		p->like = shape_of(&p->model.config);
+		const struct gm_weights_config *config = &p->model.config;
+
+		/* The shape that mistral.rs reads in config.json. */
+		p->like = (struct gm_kv_shape){
+			.n_heads = config->n_kv_heads,
+			.k_dim = config->k_dim,
+			.v_dim = config->v_dim,
+			.is_mla = config->kv_lora_rank > 0,
+			.kv_lora_rank = config->kv_lora_rank,
+			.kpe_head_dim = config->kpe_head_dim,
+		};
 		/* There the head is with the other weights of no layer. */
 		p->model.layer_bytes[p->model.n_layers - 1] -=
 			p->model.head_bytes;

@@ -90,17 +90,6 @@ static const char *layers_text(const struct gm_plan *plan,
 	return text;
 }
 
-/* Is this a host whose memory an integrated row uses?  The memory is counted
- * there. */
-static bool is_shared(const struct gm_ctl_planning *p, uint32_t i)
-{
-	for (uint32_t j = 0; j < p->node.n; j++)
-		if (p->node.devices[j].is_integrated &&
-		    charge_of(&p->plan, p->node.devices[j].row) != NULL)
-			return p->node.devices[i].is_host;
-	return false;
-}
-
 static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 {
 	const struct gm_plan_device *device = &p->node.devices[i];
@@ -110,7 +99,13 @@ static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 				 ? c != NULL
 				 : device->row == p->plan.base_row;
 	char bar[BAR_CELLS + 1], layers[32], name[32];
+	bool is_shared = false;
 
+	/* A host whose memory an integrated row uses is counted there. */
+	for (uint32_t j = 0; device->is_host && j < p->node.n; j++)
+		is_shared |=
+			p->node.devices[j].is_integrated &&
+			charge_of(&p->plan, p->node.devices[j].row) != NULL;
 	snprintf(name, sizeof(name),
 		 device->is_dummy ? "%.20s (dummy)" : "%.28s",
 		 p->node.names[device->row]);
@@ -119,7 +114,7 @@ static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 	for (size_t part = 0; part < N_PARTS; part++)
 		printf(" %8.2f",
 		       c != NULL ? (double)part_of(c, part) / GM_CTL_GIB : 0.0);
-	if (c == NULL && is_shared(p, i)) {
+	if (c == NULL && is_shared) {
 		puts("            shared with an integrated row");
 		return;
 	}
@@ -347,31 +342,23 @@ static const struct gm_ctl_field advice_fields[] = {
 	{ 0 },
 };
 
-/* Can the row have that much more: are there bytes that others use now, or is
- * it a host? */
-static bool can_have(const struct gm_ctl_planning *p, uint32_t row,
-		     uint64_t more)
-{
-	const struct gm_plan_device *device = p->node.devices;
-
-	while (device->row != row)
-		device++;
-	return device->is_host ||
-	       (more <= device->total && device->avail <= device->total - more);
-}
-
 /* Print the changes that would suffice, on one line: any one of them does. */
 static void print_advice(const struct gm_ctl_planning *p,
 			 const struct gm_plan_advice *a)
 {
 	const char *between = "; it would fit with ";
+	const struct gm_plan_device *d = p->node.devices;
+	uint64_t more = a->missing_bytes;
 	char size[32];
 
-	if (a->missing_bytes > 0 &&
-	    (can_have(p, a->missing_row, a->missing_bytes) ||
-	     a->more_rows == 0)) {
+	while (more > 0 && d->row != a->missing_row)
+		d++;
+	/* Can the row have that much: are there bytes that others use now, or
+	 * is it a host? */
+	if (more > 0 && (a->more_rows == 0 || d->is_host ||
+			 (more <= d->total && d->avail <= d->total - more))) {
 		fprintf(stderr, "%s%s more on row %u", between,
-			gm_size_text(a->missing_bytes, size), a->missing_row);
+			gm_size_text(more, size), a->missing_row);
 		between = ", or ";
 	}
 	if (a->more_rows > 0) {

@@ -182,19 +182,6 @@ static void prepare(struct run *run)
 	}
 }
 
-static void prepare_mask(const struct run *run, void *memory)
-{
-	uint8_t *hides = memory;
-	float *adds = memory;
-
-	for (uint32_t k = 0; k < MASK_N; k++) {
-		if (run->mask == 1)
-			hides[k] = mask_hides(k);
-		else
-			adds[k] = mask_f32(k);
-	}
-}
-
 /* The number of elements of the result, or with a reduction of tiles. */
 static uint64_t n_results(const struct run *run)
 {
@@ -250,24 +237,14 @@ static void set_up(struct run *run)
 		run->job.mask = ret == 0 ? memory : NULL;
 		run->job.mask_n = MASK_N;
 		run->job.mask_first = MASK_FIRST;
-		if (ret == 0)
-			prepare_mask(run, memory);
+		for (uint32_t k = 0; ret == 0 && k < MASK_N; k++)
+			if (run->mask == 1)
+				((uint8_t *)memory)[k] = mask_hides(k);
+			else
+				((float *)memory)[k] = mask_f32(k);
 	}
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "memory on row %u", row);
-}
-
-static _Noreturn void fail_wrong(const struct run *run, uint64_t wrong)
-{
-	if (run->kind->reduces)
-		gm_ctl_failed("the result of row %u is wrong",
-			      run->tiles[wrong].row);
-	for (uint32_t i = 0; i < run->n_tiles; i++)
-		if (wrong - run->tiles[i].first < run->tiles[i].n)
-			gm_ctl_say("element %llu is wrong; row %u had it",
-				   (unsigned long long)wrong,
-				   run->tiles[i].row);
-	gm_ctl_exit(GM_EXIT_FAILED);
 }
 
 static void scatter_once(struct run *run)
@@ -293,8 +270,17 @@ static void scatter_once(struct run *run)
 		run->best_ns = ns;
 	while (wrong < n_results(run) && is_right(run, wrong))
 		wrong++;
-	if (wrong < n_results(run))
-		fail_wrong(run, wrong);
+	if (wrong == n_results(run))
+		return;
+	if (run->kind->reduces)
+		gm_ctl_failed("the result of row %u is wrong",
+			      run->tiles[wrong].row);
+	for (uint32_t i = 0; i < run->n_tiles; i++)
+		if (wrong - run->tiles[i].first < run->tiles[i].n)
+			gm_ctl_say("element %llu is wrong; row %u had it",
+				   (unsigned long long)wrong,
+				   run->tiles[i].row);
+	gm_ctl_exit(GM_EXIT_FAILED);
 }
 
 static const struct gm_ctl_field tile_fields[] = {

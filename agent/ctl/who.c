@@ -218,17 +218,17 @@ static uint64_t has_of(const struct holder *h,
 	return sum;
 }
 
-/* Find the reservation that has most of its rows; or, for a request that waits
- * to start, the one in its start window.  Returns its bytes, 0 if there is
- * none. */
-static uint64_t find_greatest(const struct gm_ctl *ctl,
-			      const struct gpumap_wait_info *wait,
-			      struct gpumap_holder *ret_holder)
+const char *gm_ctl_line_reason(const struct gm_ctl *ctl,
+			       const struct gpumap_wait_info *wait,
+			       char ret_text[GM_CTL_WAIT_REASON])
 {
 	bool starts = (wait->flags & GPUMAP_WAIT_FOR_START) != 0;
-	struct holder h;
-	uint32_t cursor = 0;
+	uint32_t cursor = 0, n_before = wait->n_before;
+	char command[GM_CTL_NAME], pid[32] = "", size[32];
+	struct gpumap_holder found = { .pid = 0 };
 	uint64_t most = 0;
+	struct holder h;
+	size_t n = 0;
 
 	while (next_holder(ctl, &cursor, &h) == 1) {
 		uint64_t bytes = has_of(&h, wait);
@@ -236,37 +236,19 @@ static uint64_t find_greatest(const struct gm_ctl *ctl,
 		if (bytes <= most || (starts && h.of.start_ns == 0))
 			continue;
 		most = bytes;
-		*ret_holder = h.of;
+		found = h.of;
 	}
-	return most;
-}
-
-const char *gm_ctl_line_reason(const struct gm_ctl *ctl,
-			       const struct gpumap_wait_info *wait,
-			       char ret_text[GM_CTL_WAIT_REASON])
-{
-	uint32_t n_before = wait->n_before;
-	char command[GM_CTL_NAME], pid[32] = "", size[32];
-	struct gpumap_holder holder;
-	uint64_t bytes = find_greatest(ctl, wait, &holder);
-	size_t n = 0;
-
 	ret_text[0] = '\0';
-	if (bytes > 0) {
+	if (most > 0) {
 		const char *name =
-			gm_ctl_command(ctl, holder.pid, holder.uid, command);
+			gm_ctl_command(ctl, found.pid, found.uid, command);
 
-		if (holder.pid != 0)
-			snprintf(pid, sizeof(pid), " (pid %u)", holder.pid);
-		n = (size_t)snprintf(
-			ret_text, GM_CTL_WAIT_REASON, "%s%s %s%s",
-			strcmp(name, "-") != 0 ? name : holder.name, pid,
-			(wait->flags & GPUMAP_WAIT_FOR_START) != 0
-				? "starts there"
-				: "has ",
-			(wait->flags & GPUMAP_WAIT_FOR_START) != 0
-				? ""
-				: gm_size_text(bytes, size));
+		if (found.pid != 0)
+			snprintf(pid, sizeof(pid), " (pid %u)", found.pid);
+		n = (size_t)snprintf(ret_text, GM_CTL_WAIT_REASON, "%s%s %s%s",
+				     strcmp(name, "-") != 0 ? name : found.name,
+				     pid, starts ? "starts there" : "has ",
+				     starts ? "" : gm_size_text(most, size));
 	}
 	if (n_before > 0 && n < GM_CTL_WAIT_REASON)
 		snprintf(ret_text + n, GM_CTL_WAIT_REASON - n,

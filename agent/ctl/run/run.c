@@ -153,30 +153,6 @@ static uint32_t find_visible(const struct gm_ctl *ctl,
 
 /* ---- what is wanted ------------------------------------------------------ */
 
-static void find_bytes(struct gm_run *run)
-{
-	const struct gm_ctl *ctl = run->ctl;
-	bool any = GM_GIVEN(ctl, ANY);
-
-	run->ask.n_rows = ctl->n_rows;
-	memcpy(run->ask.rows, ctl->rows, sizeof(run->ask.rows));
-	run->ask.n_layers = ctl->n_rows > 0 && !any ? ctl->n_rows : 1;
-	if (ctl->n_rows == 0 && !any)
-		run->ask.n_rows = find_visible(ctl, run->ask.rows);
-	for (uint32_t i = 0; i < run->ask.n_layers; i++)
-		run->ask.bytes[i] = run->bytes;
-}
-
-static void find_model(struct gm_run *run)
-{
-	struct gm_ctl *ctl = run->ctl;
-
-	if (ctl->n_rows == 0)
-		ctl->n_rows = find_visible(ctl, ctl->rows);
-	GM_TEXT(ctl, COMMIT) = run->name;
-	run->ask.planning = gm_ctl_plan_read(ctl);
-}
-
 /* Add the bytes of layers that a map has without charges. */
 static void count_layers(struct gm_run *run, uint32_t n)
 {
@@ -240,15 +216,25 @@ static void find_map(struct gm_run *run)
  * refuse what can be refused before anything is reserved. */
 static void prepare(struct gm_run *run)
 {
-	const struct gm_ctl *ctl = run->ctl;
+	struct gm_ctl *ctl = run->ctl;
 
 	gm_ctl_check_rows(ctl);
-	if (GM_GIVEN(ctl, MAP))
+	if (ctl->n_rows == 0 && !GM_GIVEN(ctl, ANY) && !GM_GIVEN(ctl, MAP))
+		ctl->n_rows = find_visible(ctl, ctl->rows);
+	if (GM_GIVEN(ctl, MAP)) {
 		find_map(run);
-	else if (GM_GIVEN(ctl, MODEL))
-		find_model(run);
-	else
-		find_bytes(run);
+	} else if (GM_GIVEN(ctl, MODEL)) {
+		GM_TEXT(ctl, COMMIT) = run->name;
+		run->ask.planning = gm_ctl_plan_read(ctl);
+	} else {
+		run->ask.n_rows = ctl->n_rows;
+		memcpy(run->ask.rows, ctl->rows, sizeof(run->ask.rows));
+		run->ask.n_layers = GM_GIVEN(ctl, ROWS) && !GM_GIVEN(ctl, ANY)
+					    ? ctl->n_rows
+					    : 1;
+		for (uint32_t i = 0; i < run->ask.n_layers; i++)
+			run->ask.bytes[i] = run->bytes;
+	}
 	gm_run_engine_check(run);
 }
 
@@ -354,22 +340,6 @@ struct teller {
 	uint64_t said_ns;
 };
 
-static void describe(const struct teller *t,
-		     const struct gpumap_wait_info *wait, char ret_text[512])
-{
-	char rows[GM_CTL_WAIT_ROWS], reason[GM_CTL_WAIT_REASON];
-	char size[32] = "memory";
-
-	gm_ctl_line_reason(&t->ctl, wait, reason);
-	if (wait->bytes != 0)
-		gm_size_text(wait->bytes, size);
-	snprintf(ret_text, 512, "waiting %s row%s %s: %s%s%s",
-		 (wait->flags & GPUMAP_WAIT_FOR_START) != 0 ? "to start on"
-							    : "for",
-		 gm_ctl_s(wait->n_rows), gm_ctl_line_rows(wait, rows), size,
-		 reason[0] != '\0' ? "; " : "", reason);
-}
-
 static void tell(void *data)
 {
 	struct teller *t = data;
@@ -384,8 +354,20 @@ static void tell(void *data)
 		ret = n = gm_list_wait(t->ctl.map, &waits);
 	while (i < n && strcmp(waits[i].name, t->name) != 0)
 		i++;
-	if (i < n)
-		describe(t, &waits[i], text);
+	if (i < n) {
+		const struct gpumap_wait_info *w = &waits[i];
+		char rows[GM_CTL_WAIT_ROWS], reason[GM_CTL_WAIT_REASON];
+		char size[32] = "memory";
+
+		gm_ctl_line_reason(&t->ctl, w, reason);
+		if (w->bytes != 0)
+			gm_size_text(w->bytes, size);
+		snprintf(text, sizeof(text), "waiting %s row%s %s: %s%s%s",
+			 (w->flags & GPUMAP_WAIT_FOR_START) != 0 ? "to start on"
+								 : "for",
+			 gm_ctl_s(w->n_rows), gm_ctl_line_rows(w, rows), size,
+			 reason[0] != '\0' ? "; " : "", reason);
+	}
 	free(waits);
 	if (ret < 0) {
 		gpumap_detach(t->ctl.map);
@@ -433,22 +415,6 @@ static int reserve(struct gm_run *run, uint64_t wait_ns)
 		ret = ask(run, flags, wait_ns);
 	}
 	return ret;
-}
-
-/* Have the agent count the memory of this process as part of what the map
- * @run->map_name reserves.  A failure is a warning. */
-static void use_map(const struct gm_run *run)
-{
-	struct gpumap_view view;
-	uint64_t pin;
-	int error =
-		gpumap_layers_pin(run->ctl->map, run->map_name, &view, &pin);
-
-	if (error != 0)
-		gm_ctl_say("run: map \"%s\" cannot be pinned, so what the "
-			   "command allocates counts twice, as in use and as "
-			   "reserved: %s",
-			   run->map_name, gm_ctl_reason(run->ctl, error));
 }
 
 /* There is no agent.  May the command run all the same? */
@@ -557,6 +523,10 @@ static void show(struct gm_run *run)
 
 static void reserve_all(struct gm_run *run)
 {
+	struct gpumap_view view;
+	uint64_t pin;
+	int error;
+
 	prepare(run);
 	gm_run_start_open(run);
 	if (!run->ask.is_committed || GM_GIVEN(run->ctl, GATE))
@@ -565,8 +535,17 @@ static void reserve_all(struct gm_run *run)
 		take_known_rows(run);
 	if (run->unreserved)
 		return;
-	if (run->ask.is_committed)
-		use_map(run);
+	/* Have the agent count the memory of this process as part of what the
+	 * map reserves. */
+	error = run->ask.is_committed
+			? gpumap_layers_pin(run->ctl->map, run->map_name, &view,
+					    &pin)
+			: 0;
+	if (error != 0)
+		gm_ctl_say("run: map \"%s\" cannot be pinned, so what the "
+			   "command allocates counts twice, as in use and as "
+			   "reserved: %s",
+			   run->map_name, gm_ctl_reason(run->ctl, error));
 	gm_run_environment_set(run);
 	if (!GM_GIVEN(run->ctl, NO_BIND))
 		gm_run_environment_bind(run);

@@ -38,18 +38,12 @@
 #define FDS_MAX     253  /* of one message: SCM_MAX_FD */
 #define START_S     600u /* without --start-limit */
 
-/* A file as it was. */
-struct look {
-	bool exists;
-	struct stat st;
-};
-
 struct gm_run_start {
 	struct gpumap_attach_opts opts;
 	char name[GPUMAP_NAME_MAX + 1]; /* of the held map */
 	const char *file;               /* --ready-file, or NULL */
-	struct look before;
-	uint16_t port; /* --ready-tcp, or 0 */
+	struct stat before;             /* st_ino 0: it was not there */
+	uint16_t port;                  /* --ready-tcp, or 0 */
 	uint64_t limit_ns;
 	uint64_t until_ns;
 	bool open; /* the window */
@@ -64,22 +58,19 @@ struct gm_run_start {
 
 /* ---- before the command starts ------------------------------------------- */
 
-static struct look look_at(const struct gm_run_start *s)
+static struct stat look_at(const struct gm_run_start *s)
 {
-	struct look look;
+	struct stat st = { .st_ino = 0 };
 
-	look.exists = fstatat(s->here, s->file, &look.st, 0) == 0;
-	return look;
+	return fstatat(s->here, s->file, &st, 0) == 0 ? st : (struct stat){ 0 };
 }
 
-static bool differs(const struct look *a, const struct look *b)
+static bool is_new(const struct stat *a, const struct stat *b)
 {
-	if (!a->exists || !b->exists)
-		return b->exists;
-	return a->st.st_ino != b->st.st_ino || a->st.st_dev != b->st.st_dev ||
-	       a->st.st_size != b->st.st_size ||
-	       memcmp(&a->st.st_mtim, &b->st.st_mtim, sizeof(a->st.st_mtim)) !=
-		       0;
+	return b->st_ino != 0 &&
+	       (a->st_ino != b->st_ino || a->st_dev != b->st_dev ||
+		a->st_size != b->st_size ||
+		memcmp(&a->st_mtim, &b->st_mtim, sizeof(a->st_mtim)) != 0);
 }
 
 static bool connects(const struct sockaddr *to, socklen_t bytes)
@@ -342,11 +333,11 @@ static bool tell_agent(const struct gm_run_start *s)
 
 static void look_for_end(struct gm_run_start *s)
 {
-	struct look now;
+	struct stat now;
 
 	if (!s->ready && s->file != NULL) {
 		now = look_at(s);
-		s->ready = differs(&s->before, &now);
+		s->ready = is_new(&s->before, &now);
 	}
 	if (!s->ready && s->port != 0)
 		s->ready = listens(s->port);

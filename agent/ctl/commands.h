@@ -7,12 +7,13 @@
  * A table without a guard, as options.h: the source that includes it defines
  *
  *	COMMAND(name, operands, what, n_args, run, offline)
+ *	TOOL(name, operands, what)	gpumapctl-NAME, another program
  *
  * name		may have a blank: "mask list"
  * operands	and options: its usage
  * what		one line
- * n_args	operands it needs, or GM_ARGS_*
- * run		its function; NULL: a tool
+ * n_args	operands it needs, or GM_ARGS_COMMAND
+ * run		its function
  * offline	needs no agent: the map stays NULL
  */
 
@@ -33,16 +34,13 @@ COMMAND("wait", "[--timeout S]", "wait until the agent serves", 0, gm_ctl_wait,
 COMMAND("wait drop", "NAME",
 	"end requests for a map or reservation that wait for room", 1,
 	gm_ctl_wait_drop, false)
-COMMAND("doctor", "[--quiet] [--bundle FILE] [--root DIR]",
-	"what is wrong with this node, and what helps", GM_ARGS_TOOL, NULL,
-	true)
+TOOL("doctor", "[--quiet] [--bundle FILE] [--root DIR]",
+     "what is wrong with this node, and what helps")
 COMMAND("devices", "[--node FILE]", "the device table, or a node file's", 0,
 	gm_ctl_devices, true)
-COMMAND("topo", "[--format text|svg|dot|json|html] [--node FILE | --root DIR]",
-	"the node as a picture: where the layers of each model are",
-	GM_ARGS_TOOL, NULL, true)
-COMMAND("top", "[--once] [--interval S]", "the node on a screen, as it changes",
-	GM_ARGS_TOOL, NULL, true)
+TOOL("topo", "[--format text|svg|dot|json|html] [--node FILE | --root DIR]",
+     "the node as a picture: where the layers of each model are")
+TOOL("top", "[--once] [--interval S]", "the node on a screen, as it changes")
 COMMAND("choose",
 	"[--prefer DEVICE] [--compute-capability V] [--cuda-version V] "
 	"[--memory SIZE] [--free SIZE] [--rows LIST] "
@@ -51,9 +49,8 @@ COMMAND("choose",
 COMMAND("policy", "[--rows LIST] [--reset]",
 	"from which size of work each device is worth it", 0, gm_ctl_policy,
 	false)
-COMMAND("calibrate", "[--rows LIST] [--rounds N]",
-	"measure from which size of work each device is worth it", GM_ARGS_TOOL,
-	NULL, true)
+TOOL("calibrate", "[--rows LIST] [--rounds N]",
+     "measure from which size of work each device is worth it")
 COMMAND("drain", "ROW [--dry-run]",
 	"end a row's worker and all memory there, and close its device", 1,
 	gm_ctl_drain, false)
@@ -96,29 +93,23 @@ COMMAND("scatter", "[--bytes N] [--op OP] [--rows LIST] [--rounds N]",
 COMMAND("collective", "MESH GROUP [--op OP] [--bytes N] [--rounds N] [--nccl]",
 	"a collective over a group, and check every element of each rank", 2,
 	gm_ctl_collective, false)
-COMMAND("trace", "FILE [--rows LIST] [--timeout S]",
-	"record jobs for some seconds, as a file for Perfetto", GM_ARGS_TOOL,
-	NULL, true)
-COMMAND("cluster nodes", "", "the nodes that gpumap-sync knows of",
-	GM_ARGS_TOOL, NULL, true)
-COMMAND("cluster devices",
-	"[--node NODE] [--free SIZE] [--sort node|free|total|name]",
-	"the devices of all nodes", GM_ARGS_TOOL, NULL, true)
-COMMAND("cluster models", "MODEL", "which nodes have this model loaded",
-	GM_ARGS_TOOL, NULL, true)
-COMMAND("cluster topo", "", "the nodes with their devices and models",
-	GM_ARGS_TOOL, NULL, true)
-COMMAND("cluster plan", NODES_MODEL "[--nodes N|any] " NODES_PLACING,
-	"on which nodes and devices a model would be", GM_ARGS_TOOL, NULL, true)
-COMMAND("cluster run",
-	NODES_MODEL "[--nodes N|any] " NODES_PLACING
-		    " [--wait S] [--stop-when-lost] [--no-bind] "
-		    "[--cache-dir DIR] [--sync SOCKET] [--] COMMAND...",
-	"reserve that on all nodes or none, and become COMMAND", GM_ARGS_TOOL,
-	NULL, true)
-COMMAND("cluster leave", "",
-	"forget the cluster, after its gpumap-sync was stopped", GM_ARGS_TOOL,
-	NULL, true)
+TOOL("trace", "FILE [--rows LIST] [--timeout S]",
+     "record jobs for some seconds, as a file for Perfetto")
+TOOL("cluster nodes", "", "the nodes that gpumap-sync knows of")
+TOOL("cluster devices",
+     "[--node NODE] [--free SIZE] [--sort node|free|total|name]",
+     "the devices of all nodes")
+TOOL("cluster models", "MODEL", "which nodes have this model loaded")
+TOOL("cluster topo", "", "the nodes with their devices and models")
+TOOL("cluster plan", NODES_MODEL "[--nodes N|any] " NODES_PLACING,
+     "on which nodes and devices a model would be")
+TOOL("cluster run",
+     NODES_MODEL "[--nodes N|any] " NODES_PLACING
+		 " [--wait S] [--stop-when-lost] [--no-bind] "
+		 "[--cache-dir DIR] [--sync SOCKET] [--] COMMAND...",
+     "reserve that on all nodes or none, and become COMMAND")
+TOOL("cluster leave", "",
+     "forget the cluster, after its gpumap-sync was stopped")
 COMMAND("completion", "bash|zsh|fish",
 	"print a shell's script for the completion of gpumapctl", 1,
 	gm_ctl_completion, true)
@@ -171,13 +162,13 @@ COMMAND("export",
 COMMAND("plan", "--nodes N|any " NODES_MODEL NODES_PLACING,
 	"where it would be on several nodes of the cluster", 0, gm_ctl_plan,
 	true)
-COMMAND("cluster models", "", "which node has which model loaded", GM_ARGS_TOOL,
-	NULL, true)
+TOOL("cluster models", "", "which node has which model loaded")
 COMMAND("mask publish",
 	"NAME --file FILE [--tensor NAME] [--map MAP | --rows LIST]",
 	"publish an attention mask that a file holds", 1, gm_ctl_mask_publish,
 	false)
 
 #undef COMMAND
+#undef TOOL
 #undef NODES_MODEL
 #undef NODES_PLACING

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/common/text.h"
+#include "lib/model/checkpoint/checkpoint.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -428,7 +429,7 @@ const char *gm_ctl_command(const struct gm_ctl *ctl, uint32_t pid, uint32_t uid,
 {
 	if (!is_of(ctl, pid, uid) ||
 	    read_of(pid, "comm", ret_text, GM_CTL_NAME) == 0)
-		strcpy(ret_text, "-");
+		return strcpy(ret_text, "-");
 	make_plain(ret_text);
 	return ret_text;
 }
@@ -443,90 +444,24 @@ const char *gm_ctl_command_line(const struct gm_ctl *ctl, uint32_t pid,
 	/* Arguments end with NULs. */
 	while (n > 0 && ret_text[n - 1] == '\0')
 		n--;
+	if (n == 0)
+		return strcpy(ret_text, "-");
 	for (size_t i = 0; i < n; i++)
 		if (ret_text[i] < ' ' || ret_text[i] > '~')
 			ret_text[i] = ret_text[i] == '\0' ? ' ' : '?';
-	strcpy(ret_text + n, n > 0 ? "" : "-");
+	ret_text[n] = '\0';
 	return ret_text;
 }
 
 /* ---- words for numbers --------------------------------------------------- */
 
-static const char *word_of(const char *const *words, size_t n, uint32_t value)
-{
-	return value < n && words[value] != NULL ? words[value] : "unknown";
-}
-
-static const char *const states[] = {
-	[GPUMAP_STARTING] = "STARTING",
-	[GPUMAP_READY] = "READY",
-	[GPUMAP_DRAINING] = "DRAINING",
-	[GPUMAP_RETIRED] = "RETIRED",
-};
-
-static const char *const dtypes[] = {
-	[GPUMAP_DTYPE_U8] = "U8",           [GPUMAP_DTYPE_F16] = "F16",
-	[GPUMAP_DTYPE_BF16] = "BF16",       [GPUMAP_DTYPE_F32] = "F32",
-	[GPUMAP_DTYPE_I32] = "I32",         [GPUMAP_DTYPE_I64] = "I64",
-	[GPUMAP_DTYPE_F64] = "F64",         [GPUMAP_DTYPE_U16] = "U16",
-	[GPUMAP_DTYPE_U32] = "U32",         [GPUMAP_DTYPE_U64] = "U64",
-	[GPUMAP_DTYPE_BOOL] = "BOOL",       [GPUMAP_DTYPE_I8] = "I8",
-	[GPUMAP_DTYPE_I16] = "I16",         [GPUMAP_DTYPE_F8_E4M3] = "F8_E4M3",
-	[GPUMAP_DTYPE_F8_E5M2] = "F8_E5M2",
-};
-
-static const char *const strategies[] = {
-	[GPUMAP_STRATEGY_FILL] = "fill",
-	[GPUMAP_STRATEGY_BALANCE] = "balance",
-	[GPUMAP_STRATEGY_FEWEST] = "fewest",
-};
-
-static const char *const settings[] = { NULL,       "manual", "auto",
+static const char *const settings[] = { "unknown",  "manual", "auto",
 					"topology", "dummy",  "nccl",
 					"pipeline" };
 
-static const char *const mask_kinds[] = {
-	[GPUMAP_MASK_NONE] = "none",
-	[GPUMAP_MASK_CAUSAL_FLASH] = "causal_flash",
-	[GPUMAP_MASK_CUSTOM] = "custom",
-};
-
-static const char *const mask_forms[] = {
-	[GPUMAP_MASK_LOADED] = "loaded",
-	[GPUMAP_MASK_CAUSAL] = "causal",
-	[GPUMAP_MASK_SLIDING] = "sliding",
-	[GPUMAP_MASK_CHUNKED] = "chunked",
-	[GPUMAP_MASK_BIDIRECTIONAL_SLIDING] = "bidirectional_sliding",
-};
-
-const char *gm_ctl_state(uint32_t state)
-{
-	return word_of(states, COUNT(states), state);
-}
-
-const char *gm_ctl_dtype(uint32_t dtype)
-{
-	return word_of(dtypes, COUNT(dtypes), dtype);
-}
-
-const char *gm_ctl_strategy(uint32_t strategy)
-{
-	return word_of(strategies, COUNT(strategies), strategy);
-}
-
 const char *gm_ctl_setting(uint32_t setting)
 {
-	return word_of(settings, COUNT(settings), setting);
-}
-
-const char *gm_ctl_mask_kind(uint32_t kind)
-{
-	return word_of(mask_kinds, COUNT(mask_kinds), kind);
-}
-
-const char *gm_ctl_mask_form(uint32_t form)
-{
-	return word_of(mask_forms, COUNT(mask_forms), form);
+	return settings[setting < COUNT(settings) ? setting : 0];
 }
 
 uint32_t gm_ctl_setting_named(const char *name)
@@ -535,6 +470,15 @@ uint32_t gm_ctl_setting_named(const char *name)
 		if (strcmp(name, settings[i]) == 0)
 			return i;
 	return 0;
+}
+
+/* The first of the types that have it is the one of this name. */
+const char *gm_ctl_dtype(uint32_t dtype)
+{
+	for (uint32_t i = 0; i < GM_WEIGHTS_TYPES; i++)
+		if (gm_weights_dtype(i) == dtype)
+			return gm_weights_type(i);
+	return "unknown";
 }
 
 const char *gm_ctl_no_figures(uint32_t figures)

@@ -99,40 +99,11 @@ struct gm_ctl {
  * gpumapctl-NAME. */
 #define GM_ARGS_TOOL (-2)
 
-/* One file per family; run has a folder of its own. */
-void gm_ctl_status(struct gm_ctl *ctl);
-void gm_ctl_wait(struct gm_ctl *ctl);
-void gm_ctl_wait_drop(struct gm_ctl *ctl);
-void gm_ctl_devices(struct gm_ctl *ctl);
-void gm_ctl_drain(struct gm_ctl *ctl);
-void gm_ctl_undrain(struct gm_ctl *ctl);
-void gm_ctl_cordon(struct gm_ctl *ctl);
-void gm_ctl_uncordon(struct gm_ctl *ctl);
-void gm_ctl_maps(struct gm_ctl *ctl);
-void gm_ctl_layers(struct gm_ctl *ctl);
-void gm_ctl_who(struct gm_ctl *ctl);
-void gm_ctl_sessions(struct gm_ctl *ctl);
-void gm_ctl_shares(struct gm_ctl *ctl);
-void gm_ctl_shares_release(struct gm_ctl *ctl);
-void gm_ctl_publish(struct gm_ctl *ctl);
-void gm_ctl_release(struct gm_ctl *ctl);
-void gm_ctl_load(struct gm_ctl *ctl);
-void gm_ctl_scatter(struct gm_ctl *ctl);
-void gm_ctl_collective(struct gm_ctl *ctl);
-void gm_ctl_completion(struct gm_ctl *ctl);
-void gm_ctl_complete(struct gm_ctl *ctl);
-void gm_ctl_mesh_publish(struct gm_ctl *ctl);
-void gm_ctl_mesh_list(struct gm_ctl *ctl);
-void gm_ctl_mesh_show(struct gm_ctl *ctl);
-void gm_ctl_mesh_release(struct gm_ctl *ctl);
-void gm_ctl_plan(struct gm_ctl *ctl);
-void gm_ctl_choose(struct gm_ctl *ctl);
-void gm_ctl_export(struct gm_ctl *ctl);
-void gm_ctl_policy(struct gm_ctl *ctl);
-void gm_ctl_mask_publish(struct gm_ctl *ctl);
-void gm_ctl_mask_list(struct gm_ctl *ctl);
-void gm_ctl_mask_show(struct gm_ctl *ctl);
-void gm_ctl_mask_release(struct gm_ctl *ctl);
+/* The commands: one file per family; run has a folder of its own. */
+#define COMMAND(name, operands, what, n_args, run, offline) \
+	void run(struct gm_ctl *ctl);
+#define TOOL(name, operands, what)
+#include "agent/ctl/commands.h"
 
 /* Become the user of --run-as, with its groups, before anything is opened. */
 void gm_ctl_become(const char *name);
@@ -311,8 +282,6 @@ const char *gm_ctl_command(const struct gm_ctl *ctl, uint32_t pid, uint32_t uid,
 const char *gm_ctl_command_line(const struct gm_ctl *ctl, uint32_t pid,
 				uint32_t uid, char ret_text[GM_CTL_LINE]);
 
-const char *gm_ctl_state(uint32_t state);
-
 /* The end of a noun in the plural, for @n of them. */
 static inline const char *gm_ctl_s(uint64_t n)
 {
@@ -320,9 +289,6 @@ static inline const char *gm_ctl_s(uint64_t n)
 }
 const char *gm_ctl_dtype(uint32_t dtype);
 const char *gm_ctl_setting(uint32_t setting);
-const char *gm_ctl_strategy(uint32_t strategy);
-const char *gm_ctl_mask_kind(uint32_t kind);
-const char *gm_ctl_mask_form(uint32_t form);
 
 /* The number of a setting; 0: there is none of this name. */
 uint32_t gm_ctl_setting_named(const char *name);

@@ -29,6 +29,7 @@
 /* The functions of the commands, by their index. */
 static void (*const runs[])(struct gm_ctl *ctl) = {
 #define COMMAND(name, operands, what, n_args, run, offline) run,
+#define TOOL(name, operands, what)                          NULL,
 #include "agent/ctl/commands.h"
 };
 

@@ -95,7 +95,7 @@ static const struct gm_ctl_field map_fields[] = {
 	/* A plan has set these. */
 	LAYERS("setting", setting, .word = gm_ctl_setting),
 	LAYERS("strategy", strategy, .as = GM_AS_OR_NULL,
-	       .word = gm_ctl_strategy),
+	       .word = gm_auto_strategy_name),
 	LAYERS("compute_dtype", compute_dtype, .as = GM_AS_OR_NULL,
 	       .word = gm_ctl_dtype),
 	GM_MEMBERS(gpumap_layers, max_seq_len, max_batch_size),

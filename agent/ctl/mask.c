@@ -24,13 +24,58 @@
 /* The parts that a mask may have: a tensor, and numbers of a rule. */
 enum { TENSOR = 1, SIZE = 2, PAST = 4, WINDOW = 8, CHUNK = 16 };
 
-static const uint32_t of_form[] = {
-	[GPUMAP_MASK_LOADED] = TENSOR,
-	[GPUMAP_MASK_CAUSAL] = TENSOR | SIZE | PAST,
-	[GPUMAP_MASK_SLIDING] = TENSOR | SIZE | PAST | WINDOW,
-	[GPUMAP_MASK_CHUNKED] = TENSOR | SIZE | PAST | CHUNK,
-	[GPUMAP_MASK_BIDIRECTIONAL_SLIDING] = TENSOR | SIZE | WINDOW,
+/* Options that describe a mask. */
+#define FACTS                                                           \
+	(GM_OPT(SIZE) | GM_OPT(PAST) | GM_OPT(WINDOW) | GM_OPT(CHUNK) | \
+	 GM_OPT(DTYPE))
+
+static const struct kind {
+	const char *name;
+	uint32_t kind;    /* enum gpumap_mask_kind */
+	uint32_t form;    /* enum gpumap_mask_form */
+	gm_ctl_set needs; /* of FACTS */
+	gm_ctl_set takes; /* options that it may have besides */
+} kinds[] = {
+	{ "none", GPUMAP_MASK_NONE, 0, 0, 0 },
+	{ "causal_flash", GPUMAP_MASK_CAUSAL_FLASH, 0, 0, 0 },
+	{ "causal", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_CAUSAL, GM_OPT(SIZE),
+	  GM_OPT(PAST) | GM_OPT(DTYPE) },
+	{ "sliding", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_SLIDING,
+	  GM_OPT(SIZE) | GM_OPT(WINDOW), GM_OPT(PAST) | GM_OPT(DTYPE) },
+	{ "chunked", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_CHUNKED,
+	  GM_OPT(SIZE) | GM_OPT(CHUNK), GM_OPT(PAST) | GM_OPT(DTYPE) },
+	{ "bidirectional_sliding", GPUMAP_MASK_CUSTOM,
+	  GPUMAP_MASK_BIDIRECTIONAL_SLIDING, GM_OPT(SIZE) | GM_OPT(WINDOW),
+	  GM_OPT(DTYPE) },
+	/* Made of a file, and by no --kind. */
+	{ "loaded", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_LOADED, 0, 0 },
 };
+
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+const struct gm_ctl_choice gm_ctl_mask_rules = { "--kind", kinds,
+						 sizeof(kinds[0]),
+						 N_KINDS - 1 };
+
+static const struct kind *find_kind(uint32_t kind, uint32_t form)
+{
+	size_t i = 0;
+
+	while (i + 1 < N_KINDS &&
+	       (kinds[i].kind != kind || kinds[i].form != form))
+		i++;
+	return &kinds[i];
+}
+
+static const char *kind_name(uint32_t kind)
+{
+	return kind == GPUMAP_MASK_CUSTOM ? "custom" : find_kind(kind, 0)->name;
+}
+
+static const char *form_name(uint32_t form)
+{
+	return find_kind(GPUMAP_MASK_CUSTOM, form)->name;
+}
 
 /* A published mask, and the rows that have a replica. */
 struct mask {
@@ -47,18 +92,23 @@ static int read_mask(const struct gm_ctl *ctl, const char *name, void *ret_mask)
 {
 	struct mask *mask = ret_mask;
 	const struct gpumap_mask_info *info = &mask->info;
+	const struct kind *kind;
+	gm_ctl_set has;
 	size_t at = 0;
 	int ret;
 
 	mask->info = (struct gpumap_mask_info){ .size = sizeof(*info) };
 	ret = gpumap_mask_read(ctl->map, name, &mask->info, mask->rows,
 			       GPUMAP_ROWS_MAX);
-	mask->known = info->kind != GPUMAP_MASK_CUSTOM ? 0
-		      : info->form < sizeof(of_form) / sizeof(of_form[0])
-			      ? of_form[info->form]
-			      : TENSOR;
-	mask->rule = mask->known != 0 ? gm_ctl_mask_form(info->form)
-				      : gm_ctl_mask_kind(info->kind);
+	kind = find_kind(info->kind,
+			 info->kind == GPUMAP_MASK_CUSTOM ? info->form : 0);
+	has = kind->needs | kind->takes;
+	mask->known = (kind->kind == GPUMAP_MASK_CUSTOM ? TENSOR : 0) |
+		      ((has & GM_OPT(SIZE)) != 0 ? SIZE : 0) |
+		      ((has & GM_OPT(PAST)) != 0 ? PAST : 0) |
+		      ((has & GM_OPT(WINDOW)) != 0 ? WINDOW : 0) |
+		      ((has & GM_OPT(CHUNK)) != 0 ? CHUNK : 0);
+	mask->rule = kind->name;
 	snprintf(mask->hash, sizeof(mask->hash), "%016" PRIx64, info->hash);
 	mask->n_rows =
 		info->n_rows < GPUMAP_ROWS_MAX ? info->n_rows : GPUMAP_ROWS_MAX;
@@ -82,9 +132,9 @@ static const struct gm_ctl_field mask_fields[] = {
 	MASK("version", version, GM_COLUMN("version", 8)),
 	MASK("published_ns", published_ns),
 	MASK("owner_uid", owner_uid),
-	MASK("kind", kind, .word = gm_ctl_mask_kind),
+	MASK("kind", kind, .word = kind_name),
 	GM_FIELD(mask, NULL, rule, GM_COLUMN("kind", -21)),
-	IF_KNOWN("form", form, TENSOR, .word = gm_ctl_mask_form),
+	IF_KNOWN("form", form, TENSOR, .word = form_name),
 	IF_KNOWN("dtype", dtype, TENSOR, GM_COLUMN("dtype", -5),
 		 .word = gm_ctl_dtype),
 	GM_FIELD_LIST(mask, "shape", info.shape, rank, .is_wide = true),
@@ -291,33 +341,6 @@ _Static_assert(GM_MASK_TENSOR_RANK == GPUMAP_MASK_RANK_MAX,
 	       "shapes are copied");
 
 #define PIECE (UINT64_C(16) << 20) /* read of a file at a time */
-
-/* Options that describe a mask. */
-#define FACTS                                                           \
-	(GM_OPT(SIZE) | GM_OPT(PAST) | GM_OPT(WINDOW) | GM_OPT(CHUNK) | \
-	 GM_OPT(DTYPE))
-
-static const struct kind {
-	const char *name;
-	uint32_t kind;    /* enum gpumap_mask_kind */
-	uint32_t form;    /* enum gpumap_mask_form */
-	gm_ctl_set needs; /* of FACTS */
-	gm_ctl_set takes; /* options that it may have besides */
-} kinds[] = {
-	{ "none", GPUMAP_MASK_NONE, 0, 0, 0 },
-	{ "causal_flash", GPUMAP_MASK_CAUSAL_FLASH, 0, 0, 0 },
-	{ "causal", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_CAUSAL, GM_OPT(SIZE),
-	  GM_OPT(PAST) | GM_OPT(DTYPE) },
-	{ "sliding", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_SLIDING,
-	  GM_OPT(SIZE) | GM_OPT(WINDOW), GM_OPT(PAST) | GM_OPT(DTYPE) },
-	{ "chunked", GPUMAP_MASK_CUSTOM, GPUMAP_MASK_CHUNKED,
-	  GM_OPT(SIZE) | GM_OPT(CHUNK), GM_OPT(PAST) | GM_OPT(DTYPE) },
-	{ "bidirectional_sliding", GPUMAP_MASK_CUSTOM,
-	  GPUMAP_MASK_BIDIRECTIONAL_SLIDING, GM_OPT(SIZE) | GM_OPT(WINDOW),
-	  GM_OPT(DTYPE) },
-};
-
-const struct gm_ctl_choice gm_ctl_mask_rules = GM_CHOICE("--kind", kinds);
 
 /* Say so of the first of these options. */
 static _Noreturn void wrong(const char *what, const char *verb,

@@ -16,13 +16,27 @@
 
 /* ---- status -------------------------------------------------------------- */
 
+static const char *state_name(uint32_t state)
+{
+	static const char *const names[] = {
+		[GPUMAP_STARTING] = "STARTING",
+		[GPUMAP_READY] = "READY",
+		[GPUMAP_DRAINING] = "DRAINING",
+		[GPUMAP_RETIRED] = "RETIRED",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) && names[state] != NULL
+		       ? names[state]
+		       : "unknown";
+}
+
 #define HEALTH(name, member, ...) \
 	GM_FIELD(gpumap_health, name, member, __VA_ARGS__)
 #define CLUSTER(name, member, ...) \
 	GM_FIELD(gpumap_cluster, name, member, __VA_ARGS__)
 
 static const struct gm_ctl_field health_fields[] = {
-	HEALTH("state", state, .word = gm_ctl_state),
+	HEALTH("state", state, .word = state_name),
 	HEALTH("stale", stale, GM_SET(1)),
 	GM_MEMBERS(gpumap_health, age_ns, epoch, generation, tick, agent_pid,
 		   bytes),
@@ -74,7 +88,7 @@ static void status_text(const struct gm_ctl *ctl,
 	char size[32];
 
 	printf("instance    %s\n", ctl->instance);
-	printf("state       %s%s\n", gm_ctl_state(health->state),
+	printf("state       %s%s\n", state_name(health->state),
 	       health->stale
 		       ? ", STALE: the agent has not been seen; is gpumapd "
 			 "running?"
@@ -118,7 +132,7 @@ void gm_ctl_status(struct gm_ctl *ctl)
 /* ---- wait ---------------------------------------------------------------- */
 
 static const struct gm_ctl_field wait_fields[] = {
-	HEALTH("state", state, .word = gm_ctl_state),
+	HEALTH("state", state, .word = state_name),
 	GM_MEMBERS(gpumap_health, epoch, agent_pid),
 	{ 0 },
 };
@@ -135,7 +149,7 @@ static _Noreturn void timed_out(const struct gm_ctl *ctl, int error,
 	gm_ctl_say("the agent does not serve after %llu s: %s%s%s",
 		   (unsigned long long)GM_NUMBER(ctl, TIMEOUT),
 		   serves ? gpumap_refusal(ctl->map) : "its map is ",
-		   serves ? "" : gm_ctl_state(health->state),
+		   serves ? "" : state_name(health->state),
 		   !serves && health->stale
 			   ? ", and the agent has not been seen for two "
 			     "seconds; is gpumapd running?"

@@ -19,6 +19,7 @@ static const char common_usage[] =
 static const struct gm_command commands[] = {
 #define COMMAND(name, operands, what, n_args, run, offline) \
 	{ name, operands, what, n_args, offline },
+#define TOOL(name, operands, what) { name, operands, what, GM_ARGS_TOOL, true },
 #include "agent/ctl/commands.h"
 };
 

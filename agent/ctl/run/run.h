@@ -57,8 +57,6 @@ struct gm_run {
 	struct gm_words argv; /* the command, and what is added to it */
 };
 
-void gm_ctl_run(struct gm_ctl *ctl);
-
 /* Refuse an engine before anything is reserved, where that can be known; and
  * set its variables and arguments, those that name the devices, and those that
  * tell the command of its reservation. */

@@ -43,8 +43,8 @@ may_include() {
 	contrib/python/core) echo include contrib/python/core ;;
 	agent/ctl) echo include shm lib/model/checkpoint lib/model/plan \
 		agent/files agent/mask agent/mesh agent/reader agent/common/idset.h \
-		agent/common/numa_bind.h agent/common/text.h \
-		agent/ctl ;;
+		agent/common/manager.h agent/common/numa_bind.h \
+		agent/common/text.h agent/ctl ;;
 	esac
 }
 

@@ -38,20 +38,19 @@ static bool is_for_us(const char *name)
 /* ---- states -------------------------------------------------------------- */
 
 /* A path, or with '@' a name without one. */
-static void find_socket(struct gm_manager *m)
+socklen_t gm_manager_address(struct sockaddr_un *ret_to)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	size_t n = path != NULL ? strlen(path) : 0;
 
-	if (n < 2 || n >= sizeof(m->to.sun_path) ||
+	if (n < 2 || n >= sizeof(ret_to->sun_path) ||
 	    (path[0] != '/' && path[0] != '@'))
-		return;
-	m->to.sun_family = AF_UNIX;
-	memcpy(m->to.sun_path, path, n);
+		return 0;
+	*ret_to = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(ret_to->sun_path, path, n);
 	if (path[0] == '@')
-		m->to.sun_path[0] = '\0';
-	m->to_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
-	m->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ret_to->sun_path[0] = '\0';
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
 }
 
 static void tell(struct gm_manager *m, const char *state)
@@ -227,7 +226,9 @@ int gm_manager_init(struct gm_manager *m, char ret_why[GM_WHY_BYTES])
 	int ret;
 
 	*m = (struct gm_manager){ .socket = -1, .listener = -1 };
-	find_socket(m);
+	m->to_bytes = gm_manager_address(&m->to);
+	if (m->to_bytes > 0)
+		m->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (number_of("WATCHDOG_USEC", &us) && us <= INT64_MAX / 1000 &&
 	    (getenv("WATCHDOG_PID") == NULL || is_for_us("WATCHDOG_PID")))
 		m->watchdog_ns = us * 1000;

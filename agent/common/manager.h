@@ -51,6 +51,9 @@ struct gm_manager {
 	char status[GM_MANAGER_STATUS_BYTES]; /* that it was told last */
 };
 
+/* The address of its socket, NOTIFY_SOCKET.  Returns its bytes; 0: none. */
+socklen_t gm_manager_address(struct sockaddr_un *ret_to);
+
 /* Has it passed what an earlier agent gave it to keep?  For who asks before
  * gm_manager_init(). */
 bool gm_manager_has_kept(void);

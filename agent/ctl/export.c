@@ -133,27 +133,24 @@ static void export_offline(const struct gm_ctl *ctl,
 
 /* ---- what is printed ----------------------------------------------------- */
 
-static void print_json(uint32_t engine, const struct gpumap_engine_settings *s)
-{
-	json_t *object = json_pack("{s:o, s:o, s:b, s:o}", "argv",
-				   gm_ctl_words_json(s->argv, s->n_argv), "env",
-				   gm_ctl_words_env_json(s->env, s->n_env),
-				   "exact", (int)s->exact, "notes",
-				   gm_ctl_words_json(s->notes, s->n_notes));
-
-	if (engine == GPUMAP_ENGINE_ACCELERATE)
-		json_object_set_new(object, "device_map",
-				    json_loads(s->file, 0, NULL));
-	else if (s->file != NULL)
-		json_object_set_new(object, "topology", json_string(s->file));
-	gm_ctl_print(object);
-}
-
 static void show(uint32_t engine, enum format format,
 		 const struct gpumap_engine_settings *s)
 {
 	if (format == JSON) {
-		print_json(engine, s);
+		json_t *object =
+			json_pack("{s:o, s:o, s:b, s:o}", "argv",
+				  gm_ctl_words_json(s->argv, s->n_argv), "env",
+				  gm_ctl_words_env_json(s->env, s->n_env),
+				  "exact", (int)s->exact, "notes",
+				  gm_ctl_words_json(s->notes, s->n_notes));
+
+		if (engine == GPUMAP_ENGINE_ACCELERATE)
+			json_object_set_new(object, "device_map",
+					    json_loads(s->file, 0, NULL));
+		else if (s->file != NULL)
+			json_object_set_new(object, "topology",
+					    json_string(s->file));
+		gm_ctl_print(object);
 		return;
 	}
 	if (format == YAML && s->file == NULL)
@@ -179,27 +176,6 @@ static void show(uint32_t engine, enum format format,
 
 /* ---- the command --------------------------------------------------------- */
 
-static enum format read_options(const struct gm_ctl *ctl)
-{
-	bool offline = GM_TEXT(ctl, NODE) != NULL;
-	enum format format = JSON;
-
-	if (offline == (ctl->n_args > 0) ||
-	    offline != (GM_TEXT(ctl, SPEC) != NULL) ||
-	    (!offline && (ctl->given & (GM_OPT(LAYERS) | GM_OPT(BASE))) != 0))
-		wrong("give the NAME of a layer map, or --node with --spec");
-	if (GM_NUMBER(ctl, LAYERS) > UINT32_MAX)
-		wrong("--layers: a layer map has at most 65536");
-	if (GM_TEXT(ctl, FOR) == NULL)
-		wrong("give --for and an engine");
-	if (GM_TEXT(ctl, FORMAT) != NULL)
-		format = (enum format)gm_ctl_choose_word(&choice,
-							 GM_TEXT(ctl, FORMAT));
-	if (ctl->json && format != JSON)
-		wrong("--json is a format of its own");
-	return format;
-}
-
 /* Can the ranks of the map divide the heads of --model? */
 static void check_ranks(const struct gm_ctl *ctl)
 {
@@ -222,21 +198,34 @@ static void check_ranks(const struct gm_ctl *ctl)
 
 void gm_ctl_export(struct gm_ctl *ctl)
 {
-	enum format format = read_options(ctl);
+	bool offline = GM_TEXT(ctl, NODE) != NULL;
 	struct gpumap_engine_request request = {
 		.size = sizeof(request),
-		.engine = gm_ctl_engine(ctl),
 		.model = GM_TEXT(ctl, MODEL),
 		.file_name = GM_TEXT(ctl, TOPOLOGY),
-		.flags = format == ENV ? GPUMAP_ENGINE_BY_ENV : 0,
 	};
 	struct gpumap_engine_settings *settings = NULL;
+	enum format format = JSON;
+	int ret;
 
-	if (GM_GIVEN(ctl, NODE)) {
+	if (offline == (ctl->n_args > 0) ||
+	    offline != (GM_TEXT(ctl, SPEC) != NULL) ||
+	    (!offline && (ctl->given & (GM_OPT(LAYERS) | GM_OPT(BASE))) != 0))
+		wrong("give the NAME of a layer map, or --node with --spec");
+	if (GM_NUMBER(ctl, LAYERS) > UINT32_MAX)
+		wrong("--layers: a layer map has at most 65536");
+	if (GM_TEXT(ctl, FOR) == NULL)
+		wrong("give --for and an engine");
+	if (GM_TEXT(ctl, FORMAT) != NULL)
+		format = (enum format)gm_ctl_choose_word(&choice,
+							 GM_TEXT(ctl, FORMAT));
+	if (ctl->json && format != JSON)
+		wrong("--json is a format of its own");
+	request.engine = gm_ctl_engine(ctl);
+	request.flags = format == ENV ? GPUMAP_ENGINE_BY_ENV : 0;
+	if (offline) {
 		export_offline(ctl, &request, &settings);
 	} else {
-		int ret;
-
 		gm_ctl_attach(ctl);
 		check_ranks(ctl);
 		ret = gpumap_engine_export(ctl->map, ctl->args[0], &request,

@@ -222,17 +222,6 @@ static _Noreturn void no_link(const char *path, int error)
 	gm_ctl_failed("link %s: %s", path, strerror(error));
 }
 
-/* Is there a link of this command, or of an earlier one? */
-static bool is_ours(const char *path)
-{
-	static const char begin[] = "/proc/";
-	char target[sizeof(begin)];
-
-	return readlink(path, target, sizeof(target)) >=
-		       (ssize_t)sizeof(begin) - 1 &&
-	       memcmp(target, begin, sizeof(begin) - 1) == 0;
-}
-
 /* Remove the link, if it is still this one. */
 static void end_link(void)
 {
@@ -248,7 +237,8 @@ static void end_link(void)
  * there; in one step, also over the link of a process that was killed. */
 static void make_link(const char *folder, const char *name)
 {
-	char fresh[PATH_MAX], path[PATH_MAX];
+	static const char proc[] = "/proc/";
+	char fresh[PATH_MAX], path[PATH_MAX], target[sizeof(proc)] = "";
 	struct stat facts;
 
 	if (mkdir(folder, 0777) != 0 && errno != EEXIST)
@@ -258,7 +248,10 @@ static void make_link(const char *folder, const char *name)
 	    (size_t)snprintf(fresh, sizeof(fresh), "%s/.gpumap-%d", folder,
 			     (int)getpid()) >= sizeof(fresh))
 		no_link(folder, ENAMETOOLONG);
-	if (lstat(path, &facts) == 0 && !is_ours(path))
+	/* Is there one that is not of this command, or of an earlier one? */
+	if (lstat(path, &facts) == 0 &&
+	    (readlink(path, target, sizeof(target)) < (ssize_t)strlen(proc) ||
+	     memcmp(target, proc, strlen(proc)) != 0))
 		no_link(path, EEXIST);
 	if (symlink(file.path, fresh) != 0)
 		no_link(fresh, errno);
@@ -596,26 +589,6 @@ static void hold_it(struct loading *l)
 
 /* ---- the command --------------------------------------------------------- */
 
-/* A file goes to the first host row, unless a row is given. */
-static void take_file(const struct gm_ctl *ctl, uint32_t *row,
-		      struct gpumap_model_opts *what)
-{
-	uint32_t n = gpumap_device_count(ctl->map);
-
-	what->path = GM_TEXT(ctl, AS_FILE);
-	what->layers = NULL;
-	what->flags |= GPUMAP_MODEL_AS_FILE;
-	if (what->n_rows > 0)
-		return;
-	for (*row = 0; *row < n; ++*row)
-		if ((device_of(ctl, *row).flags & GPUMAP_DEVICE_MAPPED) != 0)
-			break;
-	what->rows = row;
-	what->n_rows = 1;
-	if (*row == n)
-		gm_ctl_failed("no host row: a file needs one");
-}
-
 static void begin(struct loading *l)
 {
 	const struct gm_ctl *ctl = l->ctl;
@@ -631,7 +604,7 @@ static void begin(struct loading *l)
 		.n_rows = ctl->n_rows,
 		.fingerprint = l->print.size != 0 ? &l->print : NULL,
 	};
-	uint32_t row;
+	uint32_t row = 0, n = gpumap_device_count(ctl->map);
 	int ret;
 
 	if (GM_GIVEN(ctl, USERS))
@@ -647,8 +620,21 @@ static void begin(struct loading *l)
 		what.flags =
 			GM_GIVEN(ctl, ANY_FILES) ? GPUMAP_MODEL_ANY_FILES : 0;
 	}
-	if (GM_GIVEN(ctl, AS_FILE))
-		take_file(ctl, &row, &what);
+	if (GM_GIVEN(ctl, AS_FILE)) {
+		what.path = GM_TEXT(ctl, AS_FILE);
+		what.layers = NULL;
+		what.flags |= GPUMAP_MODEL_AS_FILE;
+	}
+	/* A file goes to the first host row, unless a row is given. */
+	if (GM_GIVEN(ctl, AS_FILE) && what.n_rows == 0) {
+		while (row < n &&
+		       (device_of(ctl, row).flags & GPUMAP_DEVICE_MAPPED) == 0)
+			row++;
+		if (row == n)
+			gm_ctl_failed("no host row: a file needs one");
+		what.rows = &row;
+		what.n_rows = 1;
+	}
 	ret = gpumap_session_open(ctl->map, &opts, &l->session);
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "open a session");

@@ -188,39 +188,15 @@ struct whole {
 	struct group *groups;               /* head.n_groups */
 };
 
-static int read_groups(const struct gm_ctl *ctl, const char *name,
-		       struct whole *mesh)
-{
-	uint32_t cursor = 0;
-
-	for (uint32_t i = 0; i < mesh->head.n_groups; i++) {
-		struct group *group = &mesh->groups[i];
-		int ret;
-
-		group->of.size = sizeof(group->of);
-		ret = gpumap_mesh_next_group(ctl->map, name, GPUMAP_MESH_ANY,
-					     &cursor, &group->of);
-		if (ret == 1)
-			ret = gpumap_mesh_group(ctl->map, name, group->of.name,
-						&group->of, group->ranks,
-						group->rows, GPUMAP_ROWS_MAX);
-		else if (ret == 0)
-			ret = -EAGAIN;
-		if (ret != 0)
-			return ret;
-		if (group->of.version != mesh->head.version)
-			return -EAGAIN;
-	}
-	return 0;
-}
-
 /* Read the whole mesh; retry if it is published again between the calls. */
 static void read_mesh(const struct gm_ctl *ctl, const char *name,
 		      struct whole *mesh)
 {
+	uint32_t cursor;
 	int ret;
 
 	do {
+		cursor = 0;
 		free(mesh->groups);
 		mesh->groups = NULL;
 		mesh->head.size = sizeof(mesh->head);
@@ -233,7 +209,23 @@ static void read_mesh(const struct gm_ctl *ctl, const char *name,
 			break;
 		mesh->groups = gm_ctl_alloc(mesh->head.n_groups,
 					    sizeof(*mesh->groups));
-		ret = read_groups(ctl, name, mesh);
+		for (uint32_t i = 0; ret == 0 && i < mesh->head.n_groups; i++) {
+			struct group *g = &mesh->groups[i];
+
+			g->of.size = sizeof(g->of);
+			ret = gpumap_mesh_next_group(ctl->map, name,
+						     GPUMAP_MESH_ANY, &cursor,
+						     &g->of);
+			if (ret == 1)
+				ret = gpumap_mesh_group(ctl->map, name,
+							g->of.name, &g->of,
+							g->ranks, g->rows,
+							GPUMAP_ROWS_MAX);
+			else if (ret == 0)
+				ret = -EAGAIN;
+			if (ret == 0 && g->of.version != mesh->head.version)
+				ret = -EAGAIN;
+		}
 	} while (ret == -EAGAIN);
 	if (ret == -ENOENT)
 		gm_ctl_unknown("mesh", name, "mesh list");
@@ -390,37 +382,30 @@ static void picture(const struct whole *mesh)
 		putchar('\n');
 }
 
-/* ---- the table ----------------------------------------------------------- */
-
-static void show_table(const struct gm_ctl *ctl, const struct whole *mesh)
-{
-	const struct gpumap_mesh *head = &mesh->head;
-	char topology[GM_MESH_TEXT], size[32];
-
-	printf("%s  version %llu, %s over %u rank%s, %u ready, %s\n",
-	       head->name, (unsigned long long)head->version,
-	       topology_text(head, topology), head->world,
-	       gm_ctl_s(head->world), mesh->stats.n_ready,
-	       gm_size_text(mesh->stats.total_bytes, size));
-	picture(mesh);
-	gm_ctl_fields_line(ctl, group_fields, NULL);
-	for (uint32_t i = 0; i < head->n_groups; i++)
-		gm_ctl_fields_line(ctl, group_fields, &mesh->groups[i]);
-	puts("  collectives run in each group, world included: backends are "
-	     "kapsl's names");
-}
-
 void gm_ctl_mesh_show(struct gm_ctl *ctl)
 {
 	struct whole mesh = { .groups = NULL };
+	const struct gpumap_mesh *head = &mesh.head;
+	char topology[GM_MESH_TEXT], size[32];
 
 	read_mesh(ctl, ctl->args[0], &mesh);
-	if (ctl->json)
+	if (ctl->json) {
 		gm_ctl_print(gm_ctl_fields_json(
 			ctl, whole_fields, &mesh,
-			gm_ctl_fields_json(ctl, mesh_fields, &mesh.head,
-					   NULL)));
-	else
-		show_table(ctl, &mesh);
+			gm_ctl_fields_json(ctl, mesh_fields, head, NULL)));
+		free(mesh.groups);
+		return;
+	}
+	printf("%s  version %llu, %s over %u rank%s, %u ready, %s\n",
+	       head->name, (unsigned long long)head->version,
+	       topology_text(head, topology), head->world,
+	       gm_ctl_s(head->world), mesh.stats.n_ready,
+	       gm_size_text(mesh.stats.total_bytes, size));
+	picture(&mesh);
+	gm_ctl_fields_line(ctl, group_fields, NULL);
+	for (uint32_t i = 0; i < head->n_groups; i++)
+		gm_ctl_fields_line(ctl, group_fields, &mesh.groups[i]);
+	puts("  collectives run in each group, world included: backends are "
+	     "kapsl's names");
 	free(mesh.groups);
 }

@@ -28,39 +28,10 @@ struct gpumap_plan_request gm_ctl_plan_to_agent(const struct gm_ctl_planning *p)
 	return ask;
 }
 
-/* Is there a host among the rows that are charged? */
-static bool on_hosts(const struct gm_ctl_planning *p)
-{
-	for (uint32_t i = 0; i < p->plan.n_charges; i++)
-		for (uint32_t j = 0; j < p->node.n; j++)
-			if (p->node.devices[j].row == p->plan.charges[i].row &&
-			    p->node.devices[j].is_host &&
-			    p->plan.charges[i].n_layers > 0)
-				return true;
-	return false;
-}
-
 static char *copy_text(const char *text)
 {
 	return text[0] != '\0' ? strcpy(gm_ctl_alloc(1, strlen(text) + 1), text)
 			       : NULL;
-}
-
-/* Count the reservation of the map that would be replaced as free. */
-static void take_own(struct gm_ctl_planning *p)
-{
-	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
-	struct gpumap_layers own = { .size = sizeof(own) };
-
-	if (gpumap_layers_read(p->ctl->map, GM_TEXT(p->ctl, COMMIT), &own, NULL,
-			       NULL, 0, charges, GPUMAP_ROWS_MAX) != 0 ||
-	    (own.flags & GPUMAP_LAYERS_COMMITTED) == 0)
-		return;
-	for (uint32_t i = 0; i < own.n_rows; i++)
-		for (uint32_t j = 0; j < p->node.n; j++)
-			if (p->node.devices[j].row == charges[i].row)
-				p->node.devices[j].avail +=
-					gm_ctl_charged(&charges[i]);
 }
 
 /* The agent has refused.  Find out here what would fit: see plan.h. */
@@ -68,9 +39,19 @@ static _Noreturn void refused(struct gm_ctl_planning *p, int ret)
 {
 	struct gm_plan_advice advice = { .missing_bytes = 0 };
 	struct gm_plan_error error = { .code = 0 };
+	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
+	struct gpumap_layers own = { .size = sizeof(own) };
 
-	if (ret == -ENOSPC)
-		take_own(p);
+	/* The reservation of the map that would be replaced counts as free. */
+	if (ret == -ENOSPC &&
+	    gpumap_layers_read(p->ctl->map, GM_TEXT(p->ctl, COMMIT), &own, NULL,
+			       NULL, 0, charges, GPUMAP_ROWS_MAX) == 0 &&
+	    (own.flags & GPUMAP_LAYERS_COMMITTED) != 0)
+		for (uint32_t i = 0; i < own.n_rows; i++)
+			for (uint32_t j = 0; j < p->node.n; j++)
+				if (p->node.devices[j].row == charges[i].row)
+					p->node.devices[j].avail +=
+						gm_ctl_charged(&charges[i]);
 	if (ret == -ENOSPC &&
 	    gm_plan_make(&p->q, &p->plan, &advice, &error) == -ENOSPC)
 		gm_ctl_plan_refused(p, &error, &advice);
@@ -102,7 +83,14 @@ static void commit(struct gm_ctl_planning *p)
 		.spec = copy_text(answer.spec),
 		.warnings = copy_text(answer.warnings),
 	};
-	plan->is_paged = p->q.ask.paged != GPUMAP_PAGED_NONE && !on_hosts(p);
+	/* No cache is paged where a host has a layer. */
+	plan->is_paged = p->q.ask.paged != GPUMAP_PAGED_NONE;
+	for (uint32_t i = 0; i < plan->n_charges; i++)
+		for (uint32_t j = 0; j < p->node.n; j++)
+			if (p->node.devices[j].row == charges[i].row &&
+			    p->node.devices[j].is_host &&
+			    charges[i].n_layers > 0)
+				plan->is_paged = false;
 	p->version = answer.version;
 	if (!gm_dtype_computes(plan->compute_dtype))
 		gm_ctl_fail(p->ctl, -EPROTO, "plan");

@@ -333,28 +333,21 @@ static void add_llama_main(const struct gm_ctl_nodes_job *job,
 
 /* ---- the words of a node ------------------------------------------------- */
 
-/* Does a command start on this node although it is not in the plan? */
-static bool has_head(const struct gm_ctl_nodes_job *job)
-{
-	uint32_t i = 0;
-
-	while (i < job->plan.n_nodes && !is_self(job, i))
-		i++;
-	return job->launcher == GM_LAUNCHER_MPIRUN ||
-	       (job->launcher == GM_LAUNCHER_LLAMA_CPP &&
-		i == job->plan.n_nodes);
-}
-
+/* A command that starts on this node although it is not in the plan. */
 static bool head_words(const struct gm_ctl_nodes_job *job,
 		       struct gm_ctl_nodes_words *ret)
 {
-	if (!has_head(job))
-		return false;
+	uint32_t i = 0;
+
 	ret->node = job->cluster.head.node;
 	if (job->launcher == GM_LAUNCHER_MPIRUN) {
 		add_mpirun(job, &ret->argv);
 		return true;
 	}
+	while (i < job->plan.n_nodes && !is_self(job, i))
+		i++;
+	if (job->launcher != GM_LAUNCHER_LLAMA_CPP || i < job->plan.n_nodes)
+		return false;
 	/* This node has no device in the plan. */
 	gm_ctl_words_add(&ret->env, "CUDA_VISIBLE_DEVICES=-1");
 	add_llama_main(job, &ret->argv);

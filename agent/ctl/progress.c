@@ -51,6 +51,7 @@ static void clear_and_stop(int number)
 	is_stopped = 0;
 }
 
+/* Signals that the command minds itself stay its own. */
 static void replace(int number, void (*from)(int), void (*to)(int), int flags)
 {
 	const struct sigaction action = { .sa_handler = to, .sa_flags = flags };
@@ -60,19 +61,14 @@ static void replace(int number, void (*from)(int), void (*to)(int), int flags)
 		sigaction(number, &action, NULL);
 }
 
-/* Signals that the command minds itself stay its own. */
-static void mind_signals(void)
+static void mind_signals(bool minds)
 {
 	for (size_t i = 0; i < N_ENDINGS; i++)
-		replace(endings[i], SIG_DFL, clear_and_end, (int)SA_RESETHAND);
-	replace(SIGTSTP, SIG_DFL, clear_and_stop, SA_RESTART);
-}
-
-static void leave_signals(void)
-{
-	for (size_t i = 0; i < N_ENDINGS; i++)
-		replace(endings[i], clear_and_end, SIG_DFL, 0);
-	replace(SIGTSTP, clear_and_stop, SIG_DFL, 0);
+		replace(endings[i], minds ? SIG_DFL : clear_and_end,
+			minds ? clear_and_end : SIG_DFL,
+			minds ? (int)SA_RESETHAND : 0);
+	replace(SIGTSTP, minds ? SIG_DFL : clear_and_stop,
+		minds ? clear_and_stop : SIG_DFL, minds ? SA_RESTART : 0);
 }
 
 /* Does another job have the terminal?  False where there is none. */
@@ -91,15 +87,6 @@ static bool has_terminal(void)
 
 	return isatty(STDERR_FILENO) == 1 && term != NULL && term[0] != '\0' &&
 	       strcmp(term, "dumb") != 0 && !is_background();
-}
-
-static uint32_t columns(void)
-{
-	struct winsize size;
-
-	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-		return 80;
-	return size.ws_col;
 }
 
 /* ---- what is shown ------------------------------------------------------- */
@@ -128,6 +115,7 @@ static void show(struct gm_progress *p)
 {
 	struct gm_progress_facts *f = &p->facts;
 	uint64_t now = gm_clock_ns();
+	struct winsize size = { .ws_col = 0 };
 	char line[GM_PROGRESS_LINE];
 
 	if (f->total != 0 && f->done > f->total)
@@ -144,8 +132,10 @@ static void show(struct gm_progress *p)
 							  f, NULL)));
 		fflush(stdout);
 	} else if (p->is_line) {
+		ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
 		fprintf(stderr, "\r%s\033[K",
-			gm_progress_line(f, columns(), line));
+			gm_progress_line(f, size.ws_col > 0 ? size.ws_col : 80,
+					 line));
 	} else {
 		fprintf(stderr, "%s\n",
 			gm_progress_line(f, GM_PROGRESS_LINE, line));
@@ -177,7 +167,7 @@ void gm_progress_begin(struct gm_progress *p, const struct gm_ctl *ctl,
 	p->begun_ns = gm_clock_ns();
 	pthread_mutex_init(&p->lock, NULL);
 	if (p->is_line)
-		mind_signals();
+		mind_signals(true);
 	p->ticker = (struct gm_clock_ticker){
 		.tick = tick,
 		.data = p,
@@ -226,6 +216,6 @@ void gm_progress_end(struct gm_progress *p, bool is_done)
 	else if (is_done && p->is_shown)
 		show(p);
 	if (p->is_line)
-		leave_signals();
+		mind_signals(false);
 	pthread_mutex_destroy(&p->lock);
 }

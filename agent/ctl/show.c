@@ -63,68 +63,53 @@ static uint32_t count_maps(const struct gm_ctl *ctl)
 	return n;
 }
 
-static void status_json(const struct gm_ctl *ctl,
-			const struct gpumap_health *health,
-			const struct gpumap_cluster *cluster)
-{
-	json_t *object = json_pack("{s:s}", "instance", ctl->instance);
-
-	gm_ctl_fields_json(ctl, health_fields, health, object);
-	json_object_set_new(object, "rows",
-			    json_integer(gpumap_device_count(ctl->map)));
-	json_object_set_new(object, "maps", json_integer(count_maps(ctl)));
-	json_object_set_new(object, "cluster",
-			    cluster->size != 0
-				    ? gm_ctl_fields_json(ctl, cluster_fields,
-							 cluster, NULL)
-				    : json_null());
-	gm_ctl_print(object);
-}
-
-static void status_text(const struct gm_ctl *ctl,
-			const struct gpumap_health *health,
-			const struct gpumap_cluster *cluster)
-{
-	char size[32];
-
-	printf("instance    %s\n", ctl->instance);
-	printf("state       %s%s\n", state_name(health->state),
-	       health->stale
-		       ? ", STALE: the agent has not been seen; is gpumapd "
-			 "running?"
-		       : "");
-	printf("heartbeat   %.1f s ago\n", (double)health->age_ns / 1e9);
-	printf("agent       pid %u, epoch %llu\n", health->agent_pid,
-	       (unsigned long long)health->epoch);
-	printf("generation  %u\n", health->generation);
-	printf("segment     %s\n", gm_size_text(health->bytes, size));
-	printf("devices     %u\n", gpumap_device_count(ctl->map));
-	printf("layer maps  %u\n", count_maps(ctl));
-	if (cluster->size != 0)
-		printf("cluster     %s, this node is %s; %u nodes, %u gone, %u "
-		       "refused%s\n",
-		       cluster->name, cluster->node, cluster->n_nodes,
-		       cluster->n_gone, cluster->n_refused,
-		       cluster->stale
-			       ? "; STALE: what they have now is not known; "
-				 "is gpumap-sync running?"
-			       : "");
-}
-
 void gm_ctl_status(struct gm_ctl *ctl)
 {
 	struct gpumap_health health = { .size = sizeof(health) };
 	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
+	uint32_t rows = gpumap_device_count(ctl->map), maps = count_maps(ctl);
 	int ret = gpumap_health(ctl->map, &health);
+	bool has_cluster = gpumap_cluster_read(ctl->map, &cluster) == 0;
+	char size[32];
 
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "status");
-	if (gpumap_cluster_read(ctl->map, &cluster) != 0)
-		cluster.size = 0; /* this node is in none */
-	if (ctl->json)
-		status_json(ctl, &health, &cluster);
-	else
-		status_text(ctl, &health, &cluster);
+	if (ctl->json) {
+		json_t *object = json_pack("{s:s}", "instance", ctl->instance);
+
+		gm_ctl_fields_json(ctl, health_fields, &health, object);
+		json_object_update_new(
+			object,
+			json_pack("{s:I, s:I, s:o}", "rows", (json_int_t)rows,
+				  "maps", (json_int_t)maps, "cluster",
+				  has_cluster ? gm_ctl_fields_json(
+							ctl, cluster_fields,
+							&cluster, NULL)
+					      : json_null()));
+		gm_ctl_print(object);
+	} else {
+		printf("instance    %s\n", ctl->instance);
+		printf("state       %s%s\n", state_name(health.state),
+		       health.stale ? ", STALE: the agent has not been seen; "
+				      "is gpumapd running?"
+				    : "");
+		printf("heartbeat   %.1f s ago\n", (double)health.age_ns / 1e9);
+		printf("agent       pid %u, epoch %llu\n", health.agent_pid,
+		       (unsigned long long)health.epoch);
+		printf("generation  %u\n", health.generation);
+		printf("segment     %s\n", gm_size_text(health.bytes, size));
+		printf("devices     %u\n", rows);
+		printf("layer maps  %u\n", maps);
+		if (has_cluster)
+			printf("cluster     %s, this node is %s; %u nodes, %u "
+			       "gone, %u refused%s\n",
+			       cluster.name, cluster.node, cluster.n_nodes,
+			       cluster.n_gone, cluster.n_refused,
+			       cluster.stale
+				       ? "; STALE: what they have now is not "
+					 "known; is gpumap-sync running?"
+				       : "");
+	}
 	if (health.state != GPUMAP_READY || health.stale)
 		gm_ctl_exit(GM_EXIT_UNWELL);
 }

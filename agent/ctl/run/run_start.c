@@ -29,6 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/common/manager.h"
 #include "agent/ctl/clock.h"
 
 #define SECOND      GM_CLOCK_SECOND
@@ -102,24 +103,6 @@ static bool listens(uint16_t port)
 	       connects((const struct sockaddr *)&six, sizeof(six));
 }
 
-/* Find the socket that NOTIFY_SOCKET names: a path, or with '@' an abstract
- * name. */
-static void find_manager(struct gm_run_start *s)
-{
-	const char *name = getenv("NOTIFY_SOCKET");
-	size_t n = name != NULL ? strlen(name) : 0;
-
-	if (n < 2 || n >= sizeof(s->manager.sun_path) ||
-	    (name[0] != '/' && name[0] != '@'))
-		return;
-	s->manager.sun_family = AF_UNIX;
-	memcpy(s->manager.sun_path, name, n);
-	if (name[0] == '@')
-		s->manager.sun_path[0] = '\0';
-	s->manager_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
-				       n + (name[0] == '/'));
-}
-
 /* Open a socket with a name that the kernel chooses, and tell it. */
 static int open_socket(struct gm_run *run, struct gm_run_start *s)
 {
@@ -161,7 +144,7 @@ void gm_run_start_open(struct gm_run *run)
 	s->file = GM_TEXT(ctl, READY_FILE);
 	s->port = (uint16_t)GM_NUMBER(ctl, READY_TCP);
 	s->here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	find_manager(s);
+	s->manager_bytes = gm_manager_address(&s->manager);
 	ret = open_socket(run, s);
 	if (ret != 0)
 		gm_ctl_failed("run: a socket for NOTIFY_SOCKET: %s",

@@ -55,34 +55,10 @@ static _Noreturn void wrong(const char *what)
 
 struct offline {
 	struct gpumap_device devices[GPUMAP_ROWS_MAX];
-	struct gm_plan_device rows[GPUMAP_ROWS_MAX]; /* row and is_host */
+	struct gm_plan_device rows[GPUMAP_ROWS_MAX];
 	struct gm_place place;
 	uint32_t *layers; /* the row of each */
 };
-
-/* A node file has no addresses: each card gets one of its own, in the order of
- * the file. */
-static void take_row(const struct gm_nodefile_row *from, uint32_t row,
-		     struct offline *to)
-{
-	struct gpumap_device *d = &to->devices[row];
-	bool is_part = from->mig[0] != '\0';
-
-	*d = (struct gpumap_device){ .size = sizeof(*d) };
-	d->row = row;
-	d->kind = from->kind;
-	d->flags = gm_device_kind(from->kind)->flags |
-		   (from->is_split ? GPUMAP_DEVICE_MIG : 0);
-	d->numa_node = from->numa_node;
-	d->pci_bus = (is_part ? from->parent : row) << 8;
-	d->mig_gi = is_part ? (int32_t)(row - from->parent) : -1;
-	d->mig_ci = is_part ? 0 : -1;
-	d->cuda_version = CUDA_VERSION;
-	to->rows[row] = (struct gm_plan_device){
-		.row = row,
-		.is_host = (d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0,
-	};
-}
 
 static void export_offline(const struct gm_ctl *ctl,
 			   struct gpumap_engine_request *request,
@@ -103,8 +79,26 @@ static void export_offline(const struct gm_ctl *ctl,
 
 	if (gm_nodefile_read(GM_TEXT(ctl, NODE), &node, &error) != 0)
 		gm_ctl_plan_error(&error);
-	for (uint32_t row = 0; row < node.n_rows; row++)
-		take_row(&node.rows[row], row, to);
+	gm_nodefile_devices(&node, to->rows);
+	/* A node file has no addresses: each card gets one of its own, in the
+	 * order of the file. */
+	for (uint32_t row = 0; row < node.n_rows; row++) {
+		const struct gm_nodefile_row *from = &node.rows[row];
+		bool is_part = from->mig[0] != '\0';
+
+		to->devices[row] = (struct gpumap_device){
+			.size = sizeof(struct gpumap_device),
+			.row = row,
+			.kind = from->kind,
+			.flags = gm_device_kind(from->kind)->flags |
+				 (from->is_split ? GPUMAP_DEVICE_MIG : 0),
+			.numa_node = from->numa_node,
+			.pci_bus = (is_part ? from->parent : row) << 8,
+			.mig_gi = is_part ? (int32_t)(row - from->parent) : -1,
+			.mig_ci = is_part ? 0 : -1,
+			.cuda_version = CUDA_VERSION,
+		};
+	}
 	ask.n_devices = node.n_rows;
 	if (GM_GIVEN(ctl, BASE) && base >= node.n_rows)
 		gm_ctl_no_row(

@@ -426,73 +426,40 @@ static void *from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 	return data;
 }
 
-/* ---- rows --------------------------------------------------------------- */
+/* ---- what is published --------------------------------------------------- */
 
-/* Choose all rows that can have a replica, if the command line names none. */
-static void choose_rows(struct gm_ctl *ctl, struct gpumap_mask_request *r)
+static const struct gm_ctl_field result_fields[] = {
+	GM_MEMBERS(gpumap_mask_result, n_copies, n_shared),
+	{ 0 },
+};
+
+static void say_published(const struct mask *mask,
+			  const struct gpumap_mask_result *result)
 {
-	bool are_chosen = GM_GIVEN(ctl, MAP) || ctl->n_rows > 0;
-	struct gpumap_device d;
-	uint32_t row = 0;
-
-	r->map = GM_TEXT(ctl, MAP);
-	while (!are_chosen && gm_ctl_next_device(ctl->map, &row, &d))
-		if (r->kind != GPUMAP_MASK_CUSTOM ||
-		    ((d.flags & GPUMAP_DEVICE_EXPORTS) != 0 &&
-		     ((d.flags & GPUMAP_DEVICE_MAPPED) != 0 ||
-		      d.state == GPUMAP_DEVICE_READY)))
-			ctl->rows[ctl->n_rows++] = d.row;
-	r->rows = ctl->rows;
-	r->n_rows = ctl->n_rows;
-}
-
-/* How many keys a query sees of the window; engines count differently. */
-static void print_window(const struct gpumap_mask_info *info)
-{
+	const struct gpumap_mask_info *info = &mask->info;
 	unsigned long long window = info->sliding_window;
+	char size[32];
 
+	printf("%s: version %llu, %s", info->name,
+	       (unsigned long long)info->version, mask->rule);
+	if (mask->known != 0)
+		printf(", %s of %s, %s", mask->shape, gm_ctl_dtype(info->dtype),
+		       gm_size_text(info->bytes, size));
+	printf(", on %u row%s: written %u time%s, %u time%s there already\n",
+	       info->n_rows, gm_ctl_s(info->n_rows), result->n_copies,
+	       gm_ctl_s(result->n_copies), result->n_shared,
+	       gm_ctl_s(result->n_shared));
+	/* How many keys a query sees of the window; engines count
+	 * differently. */
 	if (info->form == GPUMAP_MASK_SLIDING)
 		printf("  window %llu: each query sees its own key and the "
-		       "%llu "
-		       "before it; for vLLM and transformers that is window "
-		       "%llu\n",
+		       "%llu before it; for vLLM and transformers that is "
+		       "window %llu\n",
 		       window, window, window + 1);
 	if (info->form == GPUMAP_MASK_BIDIRECTIONAL_SLIDING && window > 0)
 		printf("  window %llu: each query sees its own key and %llu on "
 		       "either side\n",
 		       window, window - 1);
-}
-
-static void published(const struct gm_ctl *ctl, const char *name,
-		      const struct gpumap_mask_result *result)
-{
-	static const struct gm_ctl_field fields[] = {
-		GM_MEMBERS(gpumap_mask_result, n_copies, n_shared),
-		{ 0 },
-	};
-	struct mask mask;
-	char size[32];
-	int ret = read_mask(ctl, name, &mask);
-
-	if (ret != 0)
-		gm_ctl_fail(ctl, ret, "mask \"%s\"", name);
-	if (ctl->json) {
-		gm_ctl_print_wide(gm_ctl_fields_json(
-			ctl, fields, result,
-			gm_ctl_fields_json(ctl, mask_fields, &mask, NULL)));
-		return;
-	}
-	printf("%s: version %llu, %s", name,
-	       (unsigned long long)mask.info.version, mask.rule);
-	if (mask.known != 0)
-		printf(", %s of %s, %s", mask.shape,
-		       gm_ctl_dtype(mask.info.dtype),
-		       gm_size_text(mask.info.bytes, size));
-	printf(", on %u row%s: written %u time%s, %u time%s there already\n",
-	       mask.info.n_rows, gm_ctl_s(mask.info.n_rows), result->n_copies,
-	       gm_ctl_s(result->n_copies), result->n_shared,
-	       gm_ctl_s(result->n_shared));
-	print_window(&mask.info);
 }
 
 void gm_ctl_mask_publish(struct gm_ctl *ctl)
@@ -501,6 +468,10 @@ void gm_ctl_mask_publish(struct gm_ctl *ctl)
 					       .name = ctl->args[0] };
 	struct gpumap_mask_result result = { .size = sizeof(result) };
 	struct gm_progress progress = { .look = NULL };
+	bool are_chosen = GM_GIVEN(ctl, MAP) || ctl->n_rows > 0;
+	struct gpumap_device d;
+	struct mask mask;
+	uint32_t row = 0;
 	void *data = NULL;
 	int ret;
 
@@ -513,7 +484,16 @@ void gm_ctl_mask_publish(struct gm_ctl *ctl)
 		by_rule(ctl, &request);
 	else
 		data = from_file(ctl, &request);
-	choose_rows(ctl, &request);
+	/* All rows that can have a replica, if the command line names none. */
+	while (!are_chosen && gm_ctl_next_device(ctl->map, &row, &d))
+		if (request.kind != GPUMAP_MASK_CUSTOM ||
+		    ((d.flags & GPUMAP_DEVICE_EXPORTS) != 0 &&
+		     ((d.flags & GPUMAP_DEVICE_MAPPED) != 0 ||
+		      d.state == GPUMAP_DEVICE_READY)))
+			ctl->rows[ctl->n_rows++] = d.row;
+	request.map = GM_TEXT(ctl, MAP);
+	request.rows = ctl->rows;
+	request.n_rows = ctl->n_rows;
 	/* All replicas become visible at once, so none is there until all
 	 * are. */
 	gm_progress_begin(&progress, ctl, "publish", request.name, "masks", 1);
@@ -522,5 +502,13 @@ void gm_ctl_mask_publish(struct gm_ctl *ctl)
 	free(data);
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "publish \"%s\"", request.name);
-	published(ctl, request.name, &result);
+	ret = read_mask(ctl, request.name, &mask);
+	if (ret != 0)
+		gm_ctl_fail(ctl, ret, "mask \"%s\"", request.name);
+	if (ctl->json)
+		gm_ctl_print_wide(gm_ctl_fields_json(
+			ctl, result_fields, &result,
+			gm_ctl_fields_json(ctl, mask_fields, &mask, NULL)));
+	else
+		say_published(&mask, &result);
 }

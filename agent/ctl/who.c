@@ -137,13 +137,23 @@ static const struct gm_ctl_field holder_fields[] = {
 	{ 0 },
 };
 
-/* Why nothing, or less than there is, counts as in use on a row. */
-static void say_why(const struct gm_ctl *ctl)
+static json_t *show_holders(const struct gm_ctl *ctl)
 {
+	struct gpumap_reservation *used = NULL;
+	/* Reading the map needs no permission of the agent; this does. */
+	int n = gm_list_reservation(ctl->map, &used), ret;
+	struct gm_ctl_list list = gm_ctl_list_begin(ctl, holder_fields);
 	struct gpumap_device device;
-	uint32_t row = 0;
+	struct holder h;
+	uint32_t cursor = 0, row = 0;
 
-	while (gm_ctl_next_device(ctl->map, &row, &device)) {
+	while ((ret = next_holder(ctl, &cursor, &h)) == 1) {
+		take_used(used, n, &h);
+		gm_ctl_list_add(&list, &h);
+	}
+	/* Why nothing, or less than there is, counts as in use on a row. */
+	while (!ctl->json && used != NULL &&
+	       gm_ctl_next_device(ctl->map, &row, &device)) {
 		const char *why = gm_ctl_no_figures(device.figures);
 
 		if (device.reserved_bytes != 0 && why != NULL)
@@ -151,23 +161,6 @@ static void say_why(const struct gm_ctl *ctl)
 			       "themselves counts twice\n",
 			       device.row, why);
 	}
-}
-
-static json_t *show_holders(const struct gm_ctl *ctl)
-{
-	struct gpumap_reservation *used = NULL;
-	/* Reading the map needs no permission of the agent; this does. */
-	int n = gm_list_reservation(ctl->map, &used), ret;
-	struct gm_ctl_list list = gm_ctl_list_begin(ctl, holder_fields);
-	struct holder h;
-	uint32_t cursor = 0;
-
-	while ((ret = next_holder(ctl, &cursor, &h)) == 1) {
-		take_used(used, n, &h);
-		gm_ctl_list_add(&list, &h);
-	}
-	if (!ctl->json && used != NULL)
-		say_why(ctl);
 	free(used);
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "reservations");
@@ -355,24 +348,6 @@ static const struct gm_ctl_field usage_fields[] = {
 	{ 0 },
 };
 
-/* Returns 0 or a negative errno; *ret_items is null then. */
-static int show_usage(const struct gm_ctl *ctl, json_t **ret_items)
-{
-	struct gm_ctl_list list = { .items = NULL };
-	struct gpumap_usage *usage = NULL;
-	int n = gm_list_usage(ctl->map, &usage);
-
-	if (!ctl->json && n >= 0)
-		putchar('\n');
-	if (n >= 0)
-		list = gm_ctl_list_begin(ctl, usage_fields);
-	for (int i = 0; i < n; i++)
-		gm_ctl_list_add(&list, &usage[i]);
-	free(usage);
-	*ret_items = list.items != NULL ? list.items : json_null();
-	return n < 0 ? n : 0;
-}
-
 /* ---- all of it ----------------------------------------------------------- */
 
 void gm_ctl_wait_drop(struct gm_ctl *ctl)
@@ -386,15 +361,25 @@ void gm_ctl_wait_drop(struct gm_ctl *ctl)
 
 void gm_ctl_who(struct gm_ctl *ctl)
 {
-	json_t *holders = show_holders(ctl), *waits = show_line(ctl), *usage;
-	int ret = show_usage(ctl, &usage);
+	json_t *holders = show_holders(ctl), *waits = show_line(ctl);
+	struct gm_ctl_list list = { .items = NULL };
+	struct gpumap_usage *usage = NULL;
+	int n = gm_list_usage(ctl->map, &usage);
 
+	if (!ctl->json && n >= 0)
+		putchar('\n');
+	if (n >= 0)
+		list = gm_ctl_list_begin(ctl, usage_fields);
+	for (int i = 0; i < n; i++)
+		gm_ctl_list_add(&list, &usage[i]);
+	free(usage);
 	if (ctl->json)
 		gm_ctl_print(json_pack("{s:o, s:o, s:o}", "reservations",
 				       holders, "waits", waits, "usage",
-				       usage));
-	if (ret == 0)
+				       list.items != NULL ? list.items
+							  : json_null()));
+	if (n >= 0)
 		return;
 	fflush(stdout);
-	gm_ctl_fail(ctl, ret, "the memory of sessions is not listed");
+	gm_ctl_fail(ctl, n, "the memory of sessions is not listed");
 }

@@ -296,38 +296,34 @@ static int ask(struct gm_run *run, uint32_t flags, uint64_t wait_ns)
 	return 0;
 }
 
-/* Could the rows have what is asked of them, at another time? */
-static bool may_fit(const struct gm_run *run)
+static _Noreturn void refused(const struct gm_run *run, int error)
 {
-	bool all = run->ask.n_layers > 1;
+	const struct gm_ctl *ctl = run->ctl;
+	const char *reason = gm_ctl_reason(ctl, error);
+	bool all = run->ask.n_layers > 1, may_later;
 	uint32_t n = run->ask.n_rows, n_fit = 0;
 
-	if (run->ask.planning != NULL)
-		return true;
+	/* Could the rows have what is asked of them, at another time? */
 	if (n == 0)
-		n = gpumap_device_count(run->ctl->map);
+		n = gpumap_device_count(ctl->map);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t row = run->ask.n_rows > 0 ? run->ask.rows[i] : i;
 		struct gpumap_device d = { .size = sizeof(d) };
 
-		n_fit += gpumap_device_read(run->ctl->map, row, &d) == 0 &&
+		n_fit += gpumap_device_read(ctl->map, row, &d) == 0 &&
 			 d.total_bytes >= run->ask.bytes[all ? i : 0];
 	}
-	return all ? n_fit == n : n_fit > 0;
-}
-
-static _Noreturn void refused(const struct gm_run *run, int error)
-{
-	const struct gm_ctl *ctl = run->ctl;
-	bool may_later =
+	may_later =
 		error == -EBUSY || error == -ETIMEDOUT ||
-		(error == -ENOSPC && GM_NUMBER(ctl, WAIT) == 0 && may_fit(run));
-
+		(error == -ENOSPC && GM_NUMBER(ctl, WAIT) == 0 &&
+		 (run->ask.planning != NULL || (all ? n_fit == n : n_fit > 0)));
 	/* A request that waits has room some time, or is refused at once. */
-	if (!may_later && error != -ENOENT)
-		gm_ctl_fail(ctl, error, "run: \"%s\"", run->name);
-	gm_ctl_say("run: \"%s\": %s", run->name, gm_ctl_reason(ctl, error));
-	gm_ctl_exit(may_later ? GM_RUN_NOT_NOW : GM_EXIT_NO_AGENT);
+	gm_ctl_say("run: \"%s\": %s", run->name, reason);
+	gm_ctl_exit(may_later ? GM_RUN_NOT_NOW
+		    : error == -ENOENT || error == -ECONNREFUSED ||
+				    error == -ECONNRESET
+			    ? GM_EXIT_NO_AGENT
+			    : GM_EXIT_FAILED);
 }
 
 /* ---- what it waits for --------------------------------------------------- */

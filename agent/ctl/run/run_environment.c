@@ -52,34 +52,23 @@ static bool is_option(const char *word, const char *option)
 	return *word == '\0' || *word == '=';
 }
 
-/* The word of COMMAND that is this option already; NULL: none. */
-static const char *has_option(const struct gm_run *run, const char *option)
-{
-	for (int i = 1; i < run->ctl->n_args; i++) {
-		const char *word = run->ctl->args[i];
-
-		if (is_option(word, option))
-			return word;
-		for (size_t k = 0; k < sizeof(aliases) / sizeof(aliases[0]);
-		     k++)
-			if (strcmp(aliases[k].option, option) == 0 &&
-			    is_option(word, aliases[k].alias))
-				return word;
-	}
-	return NULL;
-}
-
 /* Add an option with its value, unless the command has it. */
 static void add_option(struct gm_run *run, const char *option,
 		       const char *value)
 {
-	const char *word = has_option(run, option);
+	for (int i = 1; i < run->ctl->n_args; i++) {
+		const char *word = run->ctl->args[i];
+		bool has = is_option(word, option);
 
-	if (word != NULL) {
-		gm_ctl_say(
-			"run: %s stays as the command has it; without it, it "
-			"would be %s %s",
-			word, option, value);
+		for (size_t k = 0; k < sizeof(aliases) / sizeof(aliases[0]);
+		     k++)
+			has = has || (strcmp(aliases[k].option, option) == 0 &&
+				      is_option(word, aliases[k].alias));
+		if (!has)
+			continue;
+		gm_ctl_say("run: %s stays as the command has it; without it, "
+			   "it would be %s %s",
+			   word, option, value);
 		return;
 	}
 	gm_ctl_words_add(&run->argv, "%s", option);
@@ -391,56 +380,42 @@ static void make_folders(const char *path)
 	free(copy);
 }
 
-/* Could make_folders() make it? */
-static bool could_be_made(const char *path)
+/* May code be loaded from this folder, and is there room for more?  A folder
+ * that another user can write has that user's code.  One that is missing is
+ * made, or could be.  Returns 0 or a negative errno. */
+static int take_folder(const char *path, bool is_chosen, bool makes)
 {
 	char *copy = strdup(path), *slash;
-	bool could = false;
+	struct stat st;
+	int fd, ret;
 
-	while (copy != NULL && (slash = strrchr(copy, '/')) != NULL) {
+	if (makes)
+		make_folders(path);
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC |
+				(is_chosen ? 0 : O_NOFOLLOW));
+	if (fd >= 0 && fstat(fd, &st) == 0)
+		ret = !is_chosen && (st.st_uid != geteuid() ||
+				     (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+			      ? -EPERM
+		      : faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) != 0
+			      ? -errno
+			      : 0;
+	else
+		ret = -errno;
+	if (fd >= 0)
+		close(fd);
+	/* The nearest folder that is there has to be writable. */
+	while (ret == -ENOENT && !makes && copy != NULL &&
+	       (slash = strrchr(copy, '/')) != NULL) {
 		slash[slash == copy] = '\0';
 		if (faccessat(AT_FDCWD, copy, F_OK, AT_EACCESS) != 0 &&
 		    errno == ENOENT && slash != copy)
 			continue;
-		could = faccessat(AT_FDCWD, copy, W_OK | X_OK, AT_EACCESS) == 0;
+		if (faccessat(AT_FDCWD, copy, W_OK | X_OK, AT_EACCESS) == 0)
+			ret = 0;
 		break;
 	}
 	free(copy);
-	return could;
-}
-
-/* May code be loaded from this folder, and is there room for more?  A folder
- * that another user can write has that user's code.  Returns 0 or a negative
- * errno. */
-static int check_folder(const char *path, bool is_chosen)
-{
-	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC |
-				    (is_chosen ? 0 : O_NOFOLLOW));
-	struct stat st;
-	int ret = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) != 0)
-		ret = -errno;
-	else if (!is_chosen && (st.st_uid != geteuid() ||
-				(st.st_mode & (S_IWGRP | S_IWOTH)) != 0))
-		ret = -EPERM;
-	close(fd);
-	if (ret == 0 && faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) != 0)
-		ret = -errno;
-	return ret;
-}
-
-static int take_folder(const char *path, bool is_chosen, bool makes)
-{
-	int ret;
-
-	if (makes)
-		make_folders(path);
-	ret = check_folder(path, is_chosen);
-	if (ret == -ENOENT && !makes && could_be_made(path))
-		ret = 0;
 	return ret;
 }
 
@@ -559,22 +534,30 @@ static json_t *ids_json(const struct gm_idset *ids)
 							    : json_null();
 }
 
-static void show_json(const struct gm_run *run)
+void gm_run_environment_show(const struct gm_run *run)
 {
 	struct gm_idset cpus = { 0 }, nodes = { 0 };
-	json_t *rows = json_array();
-	uint64_t bytes = 0;
+	json_t *rows;
+	json_int_t bytes = 0;
 
+	for (uint32_t i = 0; !run->ctl->json && i < run->env.n; i++)
+		gm_ctl_words_print_env(run->env.v[i]);
+	for (uint32_t i = (uint32_t)run->ctl->n_args;
+	     !run->ctl->json && i < run->argv.n; i++)
+		gm_ctl_say("run: adds the argument %s", run->argv.v[i]);
+	if (!run->ctl->json)
+		return;
 	if (!GM_GIVEN(run->ctl, NO_BIND) && !run->unreserved) {
 		find(run, &cpus, &nodes);
 		allow(&cpus);
 	}
+	rows = json_array();
 	for (uint32_t i = 0; i < run->n_rows; i++) {
 		json_array_append_new(
 			rows,
 			json_pack("{s:I, s:I}", "row", (json_int_t)run->rows[i],
 				  "bytes", (json_int_t)run->row_bytes[i]));
-		bytes += run->row_bytes[i];
+		bytes += (json_int_t)run->row_bytes[i];
 	}
 	gm_ctl_print(
 		json_pack("{s:o, s:o, s:o, s:I, s:o, s:o}", "env",
@@ -583,18 +566,6 @@ static void show_json(const struct gm_run *run)
 			  "argv",
 			  gm_ctl_words_json((const char *const *)run->argv.v,
 					    run->argv.n),
-			  "rows", rows, "bytes", (json_int_t)bytes, "cpus",
-			  ids_json(&cpus), "nodes", ids_json(&nodes)));
-}
-
-void gm_run_environment_show(const struct gm_run *run)
-{
-	if (run->ctl->json) {
-		show_json(run);
-		return;
-	}
-	for (uint32_t i = 0; i < run->env.n; i++)
-		gm_ctl_words_print_env(run->env.v[i]);
-	for (uint32_t i = (uint32_t)run->ctl->n_args; i < run->argv.n; i++)
-		gm_ctl_say("run: adds the argument %s", run->argv.v[i]);
+			  "rows", rows, "bytes", bytes, "cpus", ids_json(&cpus),
+			  "nodes", ids_json(&nodes)));
 }

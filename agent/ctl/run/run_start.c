@@ -171,23 +171,6 @@ struct message {
 	size_t n_fds;
 };
 
-static void take_control(struct msghdr *head, struct message *m)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(head); c != NULL;
-	     c = CMSG_NXTHDR(head, c)) {
-		size_t n = c->cmsg_len - CMSG_LEN(0);
-
-		if (c->cmsg_level != SOL_SOCKET)
-			continue;
-		if (c->cmsg_type == SCM_CREDENTIALS && n == sizeof(m->from))
-			memcpy(&m->from, CMSG_DATA(c), n);
-		if (c->cmsg_type == SCM_RIGHTS) {
-			memcpy(m->fds, CMSG_DATA(c), n);
-			m->n_fds = n / sizeof(m->fds[0]);
-		}
-	}
-}
-
 union control {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(sizeof(struct ucred)) +
@@ -209,7 +192,19 @@ static bool receive(int fd, struct message *m)
 	m->n_fds = 0;
 	if (n < 0)
 		return false;
-	take_control(&head, m);
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&head); c != NULL;
+	     c = CMSG_NXTHDR(&head, c)) {
+		size_t bytes = c->cmsg_len - CMSG_LEN(0);
+
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_CREDENTIALS && bytes == sizeof(m->from))
+			memcpy(&m->from, CMSG_DATA(c), bytes);
+		if (c->cmsg_type == SCM_RIGHTS) {
+			memcpy(m->fds, CMSG_DATA(c), bytes);
+			m->n_fds = bytes / sizeof(m->fds[0]);
+		}
+	}
 	m->n = (size_t)n;
 	m->text[n] = '\0';
 	if ((head.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
@@ -262,17 +257,6 @@ static int forward(const struct gm_run_start *s, const struct message *m,
 	return ret;
 }
 
-static bool says_ready(const struct message *m)
-{
-	for (const char *at = m->text; at != NULL; at = strchr(at, '\n')) {
-		at += *at == '\n';
-		if (strncmp(at, "READY=1", 7) == 0 &&
-		    (at[7] == '\n' || at[7] == '\0'))
-			return true;
-	}
-	return false;
-}
-
 /* Take one message: another one that follows is looked at after the end of the
  * window that this one may be.  Returns false when there is none. */
 static bool take_message(struct gm_run_start *s)
@@ -293,30 +277,23 @@ static bool take_message(struct gm_run_start *s)
 	}
 	for (size_t i = 0; i < m.n_fds; i++)
 		close(m.fds[i]);
-	if (is_ours && says_ready(&m))
-		s->ready = true;
+	for (const char *at = m.text; is_ours && at != NULL;
+	     at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, "READY=1", 7) == 0 &&
+		    (at[7] == '\n' || at[7] == '\0'))
+			s->ready = true;
+	}
 	return true;
 }
 
 /* ---- the watcher --------------------------------------------------------- */
 
-/* Has the agent heard that the window is over, or need it not?  The window ends
- * with a map that is gone. */
-static bool tell_agent(const struct gm_run_start *s)
-{
-	struct gpumap *map;
-	int ret = gpumap_attach(&s->opts, &map);
-
-	if (ret != 0)
-		return ret != -ENOENT;
-	ret = gpumap_started(map, s->name);
-	gpumap_detach(map);
-	return ret != -ECONNREFUSED && ret != -ECONNRESET && ret != -ESTALE;
-}
-
 static void look_for_end(struct gm_run_start *s)
 {
+	struct gpumap *map;
 	struct stat now;
+	int ret;
 
 	if (!s->ready && s->file != NULL) {
 		now = look_at(s);
@@ -324,24 +301,22 @@ static void look_for_end(struct gm_run_start *s)
 	}
 	if (!s->ready && s->port != 0)
 		s->ready = listens(s->port);
-	/* An agent that is away comes back with the window. */
-	if (s->ready && tell_agent(s))
-		s->open = false;
 	if (gm_clock_ns() >= s->until_ns)
 		s->open = false;
-}
-
-/* How long the next wait may last, in milliseconds. */
-static int patience(const struct gm_run_start *s)
-{
-	uint64_t now = gm_clock_ns(), left;
-
-	if (!s->open)
-		return -1;
-	if (s->ready || s->file != NULL || s->port != 0)
-		return LOOK_MS;
-	left = s->until_ns > now ? (s->until_ns - now) / 1000000 + 1 : 0;
-	return left < 1000000 ? (int)left : 1000000;
+	if (!s->ready)
+		return;
+	/* Tell the agent that the window is over, which ends with a map that is
+	 * gone; an agent that is away comes back with both. */
+	ret = gpumap_attach(&s->opts, &map);
+	if (ret == 0) {
+		ret = gpumap_started(map, s->name);
+		gpumap_detach(map);
+		if (ret != -ECONNREFUSED && ret != -ECONNRESET &&
+		    ret != -ESTALE)
+			s->open = false;
+	} else if (ret != -ENOENT) {
+		s->open = false;
+	}
 }
 
 static _Noreturn void watch(struct gm_run_start *s)
@@ -350,7 +325,16 @@ static _Noreturn void watch(struct gm_run_start *s)
 				{ .fd = s->socket, .events = POLLIN } };
 
 	for (;;) {
-		poll(fds, 2, patience(s));
+		uint64_t now = gm_clock_ns();
+		uint64_t left_ms = s->until_ns > now
+					   ? (s->until_ns - now) / 1000000 + 1
+					   : 0;
+
+		if (s->ready || s->file != NULL || s->port != 0)
+			left_ms = LOOK_MS;
+		if (left_ms > 1000000)
+			left_ms = 1000000;
+		poll(fds, 2, s->open ? (int)left_ms : -1);
 		take_message(s);
 		if (s->open)
 			look_for_end(s);

@@ -68,17 +68,6 @@ static void offer_words(const struct line *line, const char *words)
 
 /* ---- names of what the agent has ----------------------------------------- */
 
-static void offer_each(const struct line *line,
-		       int (*next)(const struct gpumap *map, uint32_t *cursor,
-				   char ret_name[GPUMAP_NAME_MAX + 1]))
-{
-	char name[GPUMAP_NAME_MAX + 1];
-	uint32_t cursor = 0;
-
-	while (next(line->ctl.map, &cursor, name) == 1)
-		offer(line, name, "");
-}
-
 static void offer_rows(const struct line *line)
 {
 	struct gpumap_device device;
@@ -142,35 +131,86 @@ static void offer_models(const struct line *line)
 	}
 }
 
-/* The names by which the usage calls them, in one command or in any. */
-static const struct names {
+/* ---- values -------------------------------------------------------------- */
+
+static void give_up(int signal)
+{
+	(void)signal;
+	_exit(GM_EXIT_OK);
+}
+
+/* What is offered for a value that the usage calls so, in one command or in
+ * any: words that are too long for a usage, or names of what the agent has. */
+static const struct source {
 	const char *called;
 	const char *command;
+	const struct gm_ctl_choice *words;
 	void (*offer)(const struct line *line);
 	/* In its place: one name after the other. */
 	int (*next)(const struct gpumap *map, uint32_t *cursor,
 		    char ret_name[GPUMAP_NAME_MAX + 1]);
-} names[] = {
-	{ "MAP", NULL, NULL, gpumap_layers_next },
-	{ "MESH", NULL, NULL, gpumap_mesh_next },
-	{ "GROUP", NULL, offer_groups, NULL },
-	{ "ROW", NULL, offer_rows, NULL },
-	{ "NODE", NULL, offer_nodes, NULL },
-	{ "NODES", NULL, offer_nodes, NULL },
-	{ "MODEL", NULL, offer_models, NULL },
-	{ "NAME", "mask", NULL, gpumap_mask_next },
-	{ "NAME", "mesh", NULL, gpumap_mesh_next },
-	{ "NAME", "shares", offer_shares, NULL },
-	{ "NAME", NULL, NULL, gpumap_layers_next },
+} sources[] = {
+	{ "ENGINE", NULL, &gm_ctl_engines, NULL, NULL },
+	{ "OP", "scatter", &gm_ctl_scatter_ops, NULL, NULL },
+	{ "OP", "collective", &gm_ctl_collective_ops, NULL, NULL },
+	{ "KIND", NULL, &gm_ctl_mask_rules, NULL, NULL },
+	{ "MAP", NULL, NULL, NULL, gpumap_layers_next },
+	{ "MESH", NULL, NULL, NULL, gpumap_mesh_next },
+	{ "GROUP", NULL, NULL, offer_groups, NULL },
+	{ "ROW", NULL, NULL, offer_rows, NULL },
+	{ "NODE", NULL, NULL, offer_nodes, NULL },
+	{ "NODES", NULL, NULL, offer_nodes, NULL },
+	{ "MODEL", NULL, NULL, offer_models, NULL },
+	{ "NAME", "mask", NULL, NULL, gpumap_mask_next },
+	{ "NAME", "mesh", NULL, NULL, gpumap_mesh_next },
+	{ "NAME", "shares", NULL, offer_shares, NULL },
+	{ "NAME", NULL, NULL, NULL, gpumap_layers_next },
 };
 
-/* NULL: these are none of the agent's. */
-static const struct names *find_names(const struct line *line,
-				      const char *called)
+/* Offer names that follow the last comma of an option's value.  Offer nothing
+ * where no agent is, without a word of errors. */
+static void offer_names(struct line *line, const struct source *source)
+{
+	struct gpumap_attach_opts opts = gm_ctl_where(&line->ctl);
+	const char *comma = strrchr(line->word, ',');
+	char name[GPUMAP_NAME_MAX + 1];
+	uint32_t cursor = 0;
+
+	if (line->option != NULL && comma != NULL) {
+		line->n_head += (size_t)(comma + 1 - line->word);
+		line->word = comma + 1;
+	}
+	signal(SIGALRM, give_up);
+	alarm(LIMIT_S);
+	if (gpumap_attach(&opts, &line->ctl.map) != 0)
+		return;
+	if (source->offer != NULL)
+		source->offer(line);
+	while (source->next != NULL &&
+	       source->next(line->ctl.map, &cursor, name) == 1)
+		offer(line, name, "");
+	gpumap_detach(line->ctl.map);
+	line->ctl.map = NULL;
+}
+
+/* Complete the value of line->option, or an operand, by what the usage calls
+ * it. */
+static void complete_value(struct line *line, const char *called)
 {
 	const struct gm_ctl_option *option = line->option;
-	const struct names *at = names;
+	const struct source *end =
+		sources + sizeof(sources) / sizeof(sources[0]);
+	const struct source *source = sources;
+	const char *word, *usage = called;
 
+	/* A model is a folder, or a file. */
+	if (strcmp(called, "FILE") == 0 ||
+	    (option != NULL && strcmp(option->name, "model") == 0))
+		puts("files");
+	else if (strcmp(called, "DIR") == 0)
+		puts("folders");
+	else
+		puts("words");
 	if (option != NULL && option->value == GM_VALUE_ROWS)
 		called = "ROW";
 	/* An option's NAME is a new one, unless it is that of a map. */
@@ -179,81 +219,18 @@ static const struct names *find_names(const struct line *line,
 					 strcmp(option->name, "commit") == 0
 				 ? "MAP"
 				 : "";
-	while (at < names + sizeof(names) / sizeof(names[0]) &&
-	       (strcmp(at->called, called) != 0 ||
-		(at->command != NULL && strcmp(at->command, line->first) != 0)))
-		at++;
-	return at < names + sizeof(names) / sizeof(names[0]) ? at : NULL;
-}
-
-static void give_up(int signal)
-{
-	(void)signal;
-	_exit(GM_EXIT_OK);
-}
-
-/* Offer nothing where no agent is, without a word of errors. */
-static void offer_names(struct line *line, const struct names *these)
-{
-	struct gpumap_attach_opts opts = gm_ctl_where(&line->ctl);
-
-	signal(SIGALRM, give_up);
-	alarm(LIMIT_S);
-	if (gpumap_attach(&opts, &line->ctl.map) != 0)
-		return;
-	if (these->offer != NULL)
-		these->offer(line);
-	else
-		offer_each(line, these->next);
-	gpumap_detach(line->ctl.map);
-	line->ctl.map = NULL;
-}
-
-/* ---- values -------------------------------------------------------------- */
-
-/* Lists that are too long for a usage. */
-static const struct list {
-	const char *command; /* NULL: any */
-	const char *called;
-	const struct gm_ctl_choice *words;
-} lists[] = {
-	{ NULL, "ENGINE", &gm_ctl_engines },
-	{ "scatter", "OP", &gm_ctl_scatter_ops },
-	{ "collective", "OP", &gm_ctl_collective_ops },
-	{ NULL, "KIND", &gm_ctl_mask_rules },
-};
-
-/* Complete the value of line->option, or an operand, by what the usage calls
- * it. */
-static void complete_value(struct line *line, const char *called)
-{
-	const struct names *these = find_names(line, called);
-	const char *word, *comma = strrchr(line->word, ',');
-
-	/* A model is a folder, or a file. */
-	if (strcmp(called, "FILE") == 0 ||
-	    (line->option != NULL && strcmp(line->option->name, "model") == 0))
-		puts("files");
-	else if (strcmp(called, "DIR") == 0)
-		puts("folders");
-	else
-		puts("words");
-	if (these != NULL && line->option != NULL && comma != NULL) {
-		line->n_head += (size_t)(comma + 1 - line->word);
-		line->word = comma + 1;
-	}
-	if (these != NULL)
-		offer_names(line, these);
-	for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++)
-		for (size_t i = 0;
-		     strcmp(lists[k].called, called) == 0 &&
-		     (lists[k].command == NULL ||
-		      strcmp(lists[k].command, line->first) == 0) &&
-		     (word = gm_ctl_choice_at(lists[k].words, i)) != NULL;
-		     i++)
-			offer(line, word, "");
-	if (strchr(called, '|') != NULL)
-		offer_words(line, called);
+	while (source < end && (strcmp(source->called, called) != 0 ||
+				(source->command != NULL &&
+				 strcmp(source->command, line->first) != 0)))
+		source++;
+	if (source < end && source->words == NULL)
+		offer_names(line, source);
+	for (size_t i = 0; source < end && source->words != NULL &&
+			   (word = gm_ctl_choice_at(source->words, i)) != NULL;
+	     i++)
+		offer(line, word, "");
+	if (strchr(usage, '|') != NULL)
+		offer_words(line, usage);
 }
 
 /* ---- places -------------------------------------------------------------- */

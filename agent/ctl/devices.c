@@ -214,24 +214,6 @@ static struct gpumap_device device_of(const struct gm_nodefile_row *row,
 
 /* ---- the rows of a node file, or of the agent ---------------------------- */
 
-static void list_file(const struct gm_ctl *ctl, char ret_name[],
-		      struct gm_ctl_list *list)
-{
-	struct gm_plan_error error = { .code = 0 };
-	struct gm_nodefile file;
-
-	if (gm_nodefile_read(GM_TEXT(ctl, NODE), &file, &error) != 0)
-		gm_ctl_plan_error(&error);
-	*list = gm_ctl_list_begin(ctl, device_fields);
-	memcpy(ret_name, file.name, sizeof(file.name));
-	for (uint32_t row = 0; row < file.n_rows; row++) {
-		struct gpumap_device device = device_of(&file.rows[row], row);
-
-		show_device(list, &device);
-	}
-	gm_nodefile_free(&file);
-}
-
 /* Those of @rows, or where that is NULL all. */
 static void list_rows(const struct gm_ctl *ctl, const uint32_t *rows,
 		      uint32_t n, struct gm_ctl_list *list)
@@ -250,19 +232,29 @@ static void list_rows(const struct gm_ctl *ctl, const uint32_t *rows,
 
 void gm_ctl_devices(struct gm_ctl *ctl)
 {
-	struct gm_ctl_list list = { .items = NULL };
-	char name[GPUMAP_NAME_MAX + 1];
+	struct gm_nodefile file = { .n_rows = 0 };
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_ctl_list list;
 
-	if (GM_TEXT(ctl, NODE) != NULL) {
-		list_file(ctl, name, &list);
-	} else {
-		snprintf(name, sizeof(name), "%s", ctl->instance);
+	if (GM_TEXT(ctl, NODE) == NULL) {
 		gm_ctl_attach(ctl);
 		list_rows(ctl, NULL, gpumap_device_count(ctl->map), &list);
+	} else if (gm_nodefile_read(GM_TEXT(ctl, NODE), &file, &error) != 0) {
+		gm_ctl_plan_error(&error);
+	} else {
+		list = gm_ctl_list_begin(ctl, device_fields);
+	}
+	for (uint32_t row = 0; row < file.n_rows; row++) {
+		struct gpumap_device device = device_of(&file.rows[row], row);
+
+		show_device(&list, &device);
 	}
 	if (ctl->json)
-		gm_ctl_print(json_pack("{s:s, s:o}", "name", name, "devices",
-				       list.items));
+		gm_ctl_print(json_pack(
+			"{s:s, s:o}", "name",
+			GM_TEXT(ctl, NODE) == NULL ? ctl->instance : file.name,
+			"devices", list.items));
+	gm_nodefile_free(&file);
 }
 
 /* ---- choose -------------------------------------------------------------- */

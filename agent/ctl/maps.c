@@ -50,6 +50,8 @@ static struct layer_map read_map(const struct gm_ctl *ctl, const char *name)
 					 map.bytes, map.head.n_layers,
 					 map.charges, map.head.n_rows);
 	} while (ret == -ENOBUFS);
+	if (ret != 0)
+		forget(&map);
 	if (ret == -ENOENT)
 		gm_ctl_unknown("layer map", name, "maps");
 	if (ret != 0)

@@ -414,9 +414,11 @@ static void *from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 		gm_progress_tell(&progress, at + n, tensor.bytes);
 	}
 	gm_progress_end(&progress, ret == 0);
-	if (ret != 0)
-		gm_ctl_plan_error(&error);
 	gm_file_close(&file);
+	if (ret != 0) {
+		free(data);
+		gm_ctl_plan_error(&error);
+	}
 	r->kind = GPUMAP_MASK_CUSTOM;
 	r->form = GPUMAP_MASK_LOADED;
 	r->dtype = tensor.dtype;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the agent ----------------------------------------------------------- */
@@ -70,8 +71,11 @@ static void commit(struct gm_ctl_planning *p)
 	int ret = gpumap_plan_make(p->ctl->map, &request, &answer, rows,
 				   request.n_layers, charges, GPUMAP_ROWS_MAX);
 
-	if (ret != 0)
+	if (ret != 0) {
+		free(rows);
+		free(charges);
 		refused(p, ret);
+	}
 	*plan = (struct gm_plan){
 		.n_layers = answer.n_layers,
 		.rows = rows,

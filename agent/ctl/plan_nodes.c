@@ -181,21 +181,6 @@ static const char *node_why(const struct gm_ctl_cluster_node *node,
 	return NULL;
 }
 
-/* The same of a device, of a node that it can have. */
-static const char *device_why(const struct gpumap_cluster_device *device)
-{
-	if (device->state != GPUMAP_DEVICE_READY)
-		return gm_device_state(device->state);
-	if ((device->flags & GPUMAP_DEVICE_CORDONED) != 0)
-		return "cordoned";
-	if ((device->flags & GPUMAP_DEVICE_MIG) != 0)
-		return "split into MIG instances";
-	if ((device->flags & GPUMAP_DEVICE_CARD) != 0 &&
-	    strstr(device->name, " MIG ") != NULL)
-		return "a MIG instance, and ranks need whole cards";
-	return NULL;
-}
-
 /* ---- options ------------------------------------------------------------- */
 
 static const struct {
@@ -296,25 +281,6 @@ static bool is_wanted(const struct gm_ctl *ctl, const char *name)
 	return GM_TEXT(ctl, ONLY) == NULL;
 }
 
-/* Is each node of --only in the cluster? */
-static void check_only(const struct gm_ctl_nodes_job *job)
-{
-	const char *at = GM_TEXT(job->ctl, ONLY);
-
-	for (; at != NULL; at = strchr(at, ',')) {
-		char name[GPUMAP_NAME_MAX + 1];
-		uint32_t i = 0;
-
-		at += *at == ',';
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
-		while (i < job->cluster.n &&
-		       strcmp(job->cluster.nodes[i].info.name, name) != 0)
-			i++;
-		if (i == job->cluster.n)
-			gm_ctl_unknown("node", name, "cluster nodes");
-	}
-}
-
 static uint32_t class_of(const struct gpumap_cluster_device *device)
 {
 	return device->flags & GM_DEVICE_CLASS;
@@ -399,7 +365,15 @@ static void take_node(struct gm_ctl_nodes_job *job,
 
 		if (class_of(d) != job->class)
 			continue;
-		why = device_why(d);
+		why = d->state != GPUMAP_DEVICE_READY
+			      ? gm_device_state(d->state)
+		      : (d->flags & GPUMAP_DEVICE_CORDONED) != 0 ? "cordoned"
+		      : (d->flags & GPUMAP_DEVICE_MIG) != 0
+			      ? "split into MIG instances"
+		      : (d->flags & GPUMAP_DEVICE_CARD) != 0 &&
+				      strstr(d->name, " MIG ") != NULL
+			      ? "a MIG instance, and ranks need whole cards"
+			      : NULL;
 		if (why != NULL) {
 			leave_out(job, node, d->row, why);
 			continue;
@@ -531,7 +505,20 @@ void gm_ctl_plan_nodes(struct gm_ctl *ctl)
 	gm_ctl_attach(ctl);
 	read_job(&job);
 	read_cluster(ctl, &job.cluster);
-	check_only(&job);
+	/* Is each node of --only in the cluster? */
+	for (const char *at = GM_TEXT(ctl, ONLY); at != NULL;
+	     at = strchr(at, ',')) {
+		char name[GPUMAP_NAME_MAX + 1];
+		uint32_t i = 0;
+
+		at += *at == ',';
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
+		while (i < job.cluster.n &&
+		       strcmp(job.cluster.nodes[i].info.name, name) != 0)
+			i++;
+		if (i == job.cluster.n)
+			gm_ctl_unknown("node", name, "cluster nodes");
+	}
 	make(&job);
 	if (ctl->json)
 		gm_ctl_nodes_json(&job);

@@ -320,22 +320,6 @@ uint32_t gm_ctl_plan_model(const struct gm_ctl *ctl,
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static void rows_of_file(const char *path, struct gm_ctl_node *ret_node)
-{
-	struct gm_plan_error error = { .code = 0 };
-	struct gm_nodefile file;
-
-	if (gm_nodefile_read(path, &file, &error) != 0)
-		gm_ctl_plan_error(&error);
-	memcpy(ret_node->name, file.name, sizeof(ret_node->name));
-	gm_nodefile_devices(&file, ret_node->devices);
-	ret_node->n = file.n_rows;
-	for (uint32_t i = 0; i < file.n_rows; i++)
-		memcpy(ret_node->names[i], file.rows[i].name,
-		       sizeof(ret_node->names[i]));
-	gm_nodefile_free(&file);
-}
-
 static void rows_of_agent(const struct gm_ctl *ctl,
 			  struct gm_ctl_node *ret_node)
 {
@@ -403,6 +387,8 @@ static void choose_rows(struct gm_ctl_planning *p)
 struct gm_ctl_planning *gm_ctl_plan_read(struct gm_ctl *ctl)
 {
 	struct gm_ctl_planning *p = gm_ctl_alloc(1, sizeof(*p));
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_nodefile file;
 
 	p->ctl = ctl;
 	read_request(p);
@@ -428,7 +414,15 @@ struct gm_ctl_planning *gm_ctl_plan_read(struct gm_ctl *ctl)
 		p->q.like = &p->like;
 	}
 	if (GM_TEXT(ctl, NODE) != NULL) {
-		rows_of_file(GM_TEXT(ctl, NODE), &p->node);
+		if (gm_nodefile_read(GM_TEXT(ctl, NODE), &file, &error) != 0)
+			gm_ctl_plan_error(&error);
+		memcpy(p->node.name, file.name, sizeof(p->node.name));
+		gm_nodefile_devices(&file, p->node.devices);
+		p->node.n = file.n_rows;
+		for (uint32_t i = 0; i < file.n_rows; i++)
+			memcpy(p->node.names[i], file.rows[i].name,
+			       sizeof(p->node.names[i]));
+		gm_nodefile_free(&file);
 	} else {
 		if (ctl->map == NULL)
 			gm_ctl_attach(ctl);

@@ -124,35 +124,6 @@ static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 	       bar);
 }
 
-static void head_lines(const struct gm_ctl_planning *p)
-{
-	const char *release = gm_rule_of(p->q.ask.engine)->release;
-	char size[32], kv[32];
-
-	gm_ctl_print_plain(GM_TEXT(p->ctl, MODEL));
-	printf(": %u layers, %s of %s%s%s%s%s\n", p->plan.n_layers,
-	       gm_size_text(p->model.total_bytes, size),
-	       gm_weights_type(p->model.type),
-	       p->isq != GM_ISQ_N ? ", as if quantised to " : "",
-	       p->isq != GM_ISQ_N ? gm_isq_name(p->isq) : "",
-	       p->node.name[0] != '\0' ? ", on " : "", p->node.name);
-	printf("%s%s%s, %s, %llu tokens, batch %llu, %s of %sKV cache a "
-	       "layer%s%s%s\n\n",
-	       gm_ctl_setting(p->q.ask.setting),
-	       p->q.ask.setting == GPUMAP_SETTING_AUTO ? " by " : "",
-	       p->q.ask.setting == GPUMAP_SETTING_AUTO
-		       ? gm_auto_strategy_name(p->q.ask.strategy)
-		       : "",
-	       gm_ops_dtype_name(p->plan.compute_dtype),
-	       (unsigned long long)p->q.ask.max_seq_len,
-	       (unsigned long long)p->q.ask.max_batch_size,
-	       gm_size_text(p->plan.kv_bytes, kv),
-	       p->plan.is_paged ? "paged " : "",
-	       p->model.n_caches > 1 && p->q.like == NULL ? ", the mean" : "",
-	       release != NULL ? ", as kept by " : "",
-	       release != NULL ? release : "");
-}
-
 static const char *next_line(const char *at)
 {
 	const char *end = strchr(at, '\n');
@@ -162,7 +133,30 @@ static const char *next_line(const char *at)
 
 static void table(const struct gm_ctl_planning *p)
 {
-	head_lines(p);
+	const char *release = gm_rule_of(p->q.ask.engine)->release;
+	const char *isq = gm_ctl_isq(p->isq);
+	bool is_auto = p->q.ask.setting == GPUMAP_SETTING_AUTO;
+	char size[32], kv[32];
+
+	gm_ctl_print_plain(GM_TEXT(p->ctl, MODEL));
+	printf(": %u layers, %s of %s%s%s%s%s\n", p->plan.n_layers,
+	       gm_size_text(p->model.total_bytes, size),
+	       gm_weights_type(p->model.type),
+	       isq != NULL ? ", as if quantised to " : "",
+	       isq != NULL ? isq : "", p->node.name[0] != '\0' ? ", on " : "",
+	       p->node.name);
+	printf("%s%s%s, %s, %llu tokens, batch %llu, %s of %sKV cache a "
+	       "layer%s%s%s\n\n",
+	       gm_ctl_setting(p->q.ask.setting), is_auto ? " by " : "",
+	       is_auto ? gm_auto_strategy_name(p->q.ask.strategy) : "",
+	       gm_ops_dtype_name(p->plan.compute_dtype),
+	       (unsigned long long)p->q.ask.max_seq_len,
+	       (unsigned long long)p->q.ask.max_batch_size,
+	       gm_size_text(p->plan.kv_bytes, kv),
+	       p->plan.is_paged ? "paged " : "",
+	       p->model.n_caches > 1 && p->q.like == NULL ? ", the mean" : "",
+	       release != NULL ? ", as kept by " : "",
+	       release != NULL ? release : "");
 	printf("row  %-28s %-10s %8s %8s %8s %8s %9s\n", "GiB", "layers",
 	       "weights", "KV", "act.", "kept", "left");
 	for (uint32_t i = 0; i < p->node.n; i++)

@@ -153,29 +153,6 @@ static uint32_t find_visible(const struct gm_ctl *ctl,
 
 /* ---- what is wanted ------------------------------------------------------ */
 
-/* Add the bytes of layers that a map has without charges. */
-static void count_layers(struct gm_run *run, uint32_t n)
-{
-	const struct gm_ctl *ctl = run->ctl;
-	uint32_t *rows = gm_ctl_alloc(n, sizeof(*rows));
-	uint64_t *bytes = gm_ctl_alloc(n, sizeof(*bytes));
-	struct gpumap_layers again = { .size = sizeof(again) };
-	int ret = gpumap_layers_read(ctl->map, GM_TEXT(ctl, MAP), &again, rows,
-				     bytes, n, NULL, 0);
-
-	if (ret != 0)
-		gm_ctl_fail(ctl, ret, "run: map \"%s\"", GM_TEXT(ctl, MAP));
-	for (uint32_t i = 0; i < run->ask.n_rows; i++) {
-		if (run->ask.rows[i] == again.base_row)
-			run->ask.bytes[i] += again.other_bytes;
-		for (uint32_t k = 0; k < again.n_layers; k++)
-			if (rows[k] == run->ask.rows[i])
-				run->ask.bytes[i] += bytes[k];
-	}
-	free(rows);
-	free(bytes);
-}
-
 static void find_map(struct gm_run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
@@ -198,8 +175,25 @@ static void find_map(struct gm_run *run)
 		sum += run->ask.bytes[i];
 	}
 	if ((head.flags & GPUMAP_LAYERS_COMMITTED) == 0) {
-		if (sum == 0)
-			count_layers(run, head.n_layers);
+		uint32_t n = sum == 0 ? head.n_layers : 0;
+		uint32_t *rows = gm_ctl_alloc(n, sizeof(*rows));
+		uint64_t *bytes = gm_ctl_alloc(n, sizeof(*bytes));
+
+		/* Count the bytes of layers that it has without charges. */
+		if (n > 0)
+			ret = gpumap_layers_read(ctl->map, name, &head, rows,
+						 bytes, n, NULL, 0);
+		if (ret != 0)
+			gm_ctl_fail(ctl, ret, "run: map \"%s\"", name);
+		for (uint32_t i = 0; n > 0 && i < run->ask.n_rows; i++) {
+			if (run->ask.rows[i] == head.base_row)
+				run->ask.bytes[i] += head.other_bytes;
+			for (uint32_t k = 0; k < head.n_layers; k++)
+				if (rows[k] == run->ask.rows[i])
+					run->ask.bytes[i] += bytes[k];
+		}
+		free(rows);
+		free(bytes);
 		return;
 	}
 	if (head.owner_uid != geteuid() && geteuid() != 0)

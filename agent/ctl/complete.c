@@ -139,8 +139,8 @@ static void give_up(int signal)
 	_exit(GM_EXIT_OK);
 }
 
-/* What is offered for a value that the usage calls so, in one command or in
- * any: words that are too long for a usage, or names of what the agent has. */
+/* Words that are offered for a value that the usage calls so, in one command or
+ * in any: those that are too long for a usage, or names that the agent has. */
 static const struct source {
 	const char *called;
 	const char *command;

@@ -75,16 +75,6 @@ void gm_ctl_print_plain(const char *text)
 	free(plain);
 }
 
-json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64])
-{
-	json_t *list = json_array();
-
-	for (uint32_t row = 0; row < GPUMAP_ROWS_MAX; row++)
-		if (gm_ctl_has_row(rows, row))
-			json_array_append_new(list, json_integer(row));
-	return list;
-}
-
 json_t *gm_ctl_list_json(const uint32_t *numbers, uint32_t n)
 {
 	json_t *list = json_array();
@@ -170,22 +160,13 @@ void gm_ctl_say(const char *format, ...)
 	say(format, args);
 }
 
-_Noreturn void gm_ctl_failed(const char *format, ...)
+_Noreturn void gm_ctl_end(int status, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
 	say(format, args);
-	gm_ctl_exit(GM_EXIT_FAILED);
-}
-
-_Noreturn void gm_ctl_wrong(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	say(format, args);
-	gm_ctl_exit(GM_EXIT_USAGE);
+	gm_ctl_exit(status);
 }
 
 _Noreturn void gm_ctl_plan_error(const struct gm_plan_error *error)
@@ -264,10 +245,10 @@ uint32_t gm_ctl_choose_word(const struct gm_ctl_choice *choice,
 
 _Noreturn void gm_ctl_not_attached(int error)
 {
-	gm_ctl_say("%s", gpumap_refusal(NULL));
-	gm_ctl_exit(error == -ENOENT   ? GM_EXIT_NO_AGENT
-		    : error == -EINVAL ? GM_EXIT_USAGE
-				       : GM_EXIT_FAILED);
+	gm_ctl_end(error == -ENOENT   ? GM_EXIT_NO_AGENT
+		   : error == -EINVAL ? GM_EXIT_USAGE
+				      : GM_EXIT_FAILED,
+		   "%s", gpumap_refusal(NULL));
 }
 
 struct gpumap_attach_opts gm_ctl_where(const struct gm_ctl *ctl)

@@ -129,9 +129,6 @@ static inline bool gm_ctl_has_row(const uint64_t rows[GPUMAP_ROWS_MAX / 64],
 	return (rows[row / 64] >> row % 64 & 1) != 0;
 }
 
-/* The rows whose bits are set, as a list. */
-json_t *gm_ctl_rows_json(const uint64_t rows[GPUMAP_ROWS_MAX / 64]);
-
 /* @n numbers as a list. */
 json_t *gm_ctl_list_json(const uint32_t *numbers, uint32_t n);
 
@@ -157,15 +154,15 @@ void gm_ctl_guard_streams(void);
 /* ---- errors: functions that print "gpumapctl: ..." to stderr, and do not
  * return ------------------------------------------------------------------- */
 
-/* End it when what is printed is written, or with an error if that fails. */
+/* End the process when what is printed is written, or with an error if that
+ * fails. */
 _Noreturn void gm_ctl_exit(int status);
 
-/* With GM_EXIT_FAILED; or with GM_EXIT_USAGE, for what is wrong with the
- * command line. */
-_Noreturn void gm_ctl_failed(const char *format, ...)
-	__attribute__((format(printf, 1, 2)));
-_Noreturn void gm_ctl_wrong(const char *format, ...)
-	__attribute__((format(printf, 1, 2)));
+/* End it after a message: with GM_EXIT_USAGE where the command line is wrong. */
+_Noreturn void gm_ctl_end(int status, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+#define gm_ctl_failed(...) gm_ctl_end(GM_EXIT_FAILED, __VA_ARGS__)
+#define gm_ctl_wrong(...)  gm_ctl_end(GM_EXIT_USAGE, __VA_ARGS__)
 
 /* Say that this failed, with the library's or the agent's reason, and end with
  * the matching exit status. */
@@ -197,7 +194,7 @@ void *gm_ctl_alloc(size_t n, size_t bytes);
 /* Print that the first operand is @done, "released". */
 void gm_ctl_done(const struct gm_ctl *ctl, const char *done);
 
-/* The same of the name of a @what that is released; or why not,
+/* Print that the first operand, the name of a @what, is released; or why not,
  * where the release returned @error. */
 void gm_ctl_released(const struct gm_ctl *ctl, int error, const char *what,
 		     const char *list);

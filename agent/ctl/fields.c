@@ -144,12 +144,18 @@ static json_t *to_json(const struct gm_ctl *ctl, const struct gm_ctl_field *f,
 	const void *at = (const char *)item + f->at;
 	char room[GM_CTL_CELL];
 	struct value v;
+	json_t *list;
 
 	if (f->json != NULL)
 		return f->json(ctl, item);
 	/* These have a text as columns only. */
-	if (f->type == GM_TYPE_ROWS)
-		return gm_ctl_rows_json(at);
+	if (f->type == GM_TYPE_ROWS) {
+		list = json_array();
+		for (uint32_t row = 0; row < GPUMAP_ROWS_MAX; row++)
+			if (gm_ctl_has_row(at, row))
+				json_array_append_new(list, json_integer(row));
+		return list;
+	}
 	if (f->type == GM_TYPE_LIST)
 		return list_json(ctl, f, item);
 	if (f->type == GM_TYPE_RECORD)
@@ -211,8 +217,6 @@ static const char *to_text(const struct gm_ctl *ctl,
 		if ((f->as & (GM_AS_AGE | GM_AS_SECONDS)) != 0)
 			sprintf(room, "%.1f%s", (double)v.number / 1e9,
 				(f->as & GM_AS_AGE) != 0 ? " s" : "");
-		else if ((f->as & GM_AS_GIB) != 0)
-			sprintf(room, "%.2f", (double)v.number / GM_CTL_GIB);
 		else
 			sprintf(room, "%lld", (long long)v.number);
 		return room;

@@ -52,9 +52,8 @@ enum gm_ctl_as {
 	/* Null, unless @bits of the member @with are set. */
 	GM_AS_KNOWN = 1 << 8,
 	GM_AS_OR_MAX = 1 << 9,   /* null above INT64_MAX */
-	GM_AS_GIB = 1 << 10,     /* bytes, as text "1.50" */
-	GM_AS_POINTER = 1 << 11, /* a list is where the member points to */
-	GM_AS_IF = 1 << 12       /* null where the uint64_t @with is 0 */
+	GM_AS_POINTER = 1 << 10, /* a list is where the member points to */
+	GM_AS_IF = 1 << 11       /* null where the uint64_t @with is 0 */
 };
 
 struct gm_ctl_field {
@@ -117,8 +116,9 @@ struct gm_ctl_field {
 		.at = offsetof(struct tag, member), __VA_ARGS__ \
 	}
 
-/* A list of numbers or texts, and one of structs: of member @n, an array or a
- * pointer to one.  And a record: one struct. */
+/* A list of numbers or texts, and one of structs: @count items of @member, a
+ * pointer to the first or an array, whose size is not that of a pointer.  And a
+ * record: one struct. */
 #define GM_FIELD_LIST(tag, key, member, count, ...)                       \
 	{                                                                 \
 		.name = key, .type = GM_TYPE_LIST,                        \

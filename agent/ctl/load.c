@@ -485,8 +485,7 @@ static _Noreturn void ended(const struct loading *l)
 				      "had; load it again",
 				      l->name, row);
 	}
-	gm_ctl_say("\"%s\" has been released", l->name);
-	gm_ctl_exit(GM_EXIT_OK);
+	gm_ctl_end(GM_EXIT_OK, "\"%s\" has been released", l->name);
 }
 
 /* ---- another agent ------------------------------------------------------- */
@@ -528,10 +527,10 @@ static void find_again(struct loading *l)
 	if (ret != 0 && ret != -ENOENT)
 		gm_ctl_fail(l->ctl, ret, "open \"%s\" again", l->name);
 	if (ret != 0 || share != l->progress.share || is_shared(l) == 0) {
-		gm_ctl_say("\"%s\" is lost: the agent went away, and its "
+		gm_ctl_end(GM_EXIT_NO_AGENT,
+			   "\"%s\" is lost: the agent went away, and its "
 			   "service manager has not kept it; load it again",
 			   l->name);
-		gm_ctl_exit(GM_EXIT_NO_AGENT);
 	}
 	gm_ctl_say("another agent has \"%s\"; holding it", l->name);
 	note_restarts(l);
@@ -652,7 +651,6 @@ static void open_file(const struct loading *l)
 {
 	struct gpumap_export_info info = { .size = sizeof(info) };
 	struct gpumap_tensor t = { .size = sizeof(t) };
-	const char *folder = GM_TEXT(l->ctl, LINK);
 	uint32_t cursor = 0;
 	int fd, ret = gpumap_share_fd(l->session, l->progress.share, 0, &info,
 				      &fd);
@@ -663,25 +661,8 @@ static void open_file(const struct loading *l)
 		 fd);
 	if (gpumap_model_next(l->model, &cursor, &t) != 1)
 		t.name = l->name;
-	if (folder != NULL)
-		make_link(folder, t.name);
-}
-
-/* The session ends, and the share is to stay.  One that is there already may
- * not. */
-static void check_kept(const struct loading *l)
-{
-	struct gpumap_share_info info = { .size = sizeof(info) };
-	int ret = gpumap_share_info(l->session, l->progress.share, &info);
-
-	if (ret != 0)
-		gm_ctl_fail(l->ctl, ret, "\"%s\" is lost", l->name);
-	if ((info.flags & GPUMAP_SHARE_KEEP) == 0)
-		gm_ctl_failed("\"%s\" is there and is not kept: it ends with "
-			      "the sessions that hold it; end it first, with "
-			      "gpumapctl shares release %s, or leave out "
-			      "--detach",
-			      l->name, l->name);
+	if (GM_GIVEN(l->ctl, LINK))
+		make_link(GM_TEXT(l->ctl, LINK), t.name);
 }
 
 void gm_ctl_load(struct gm_ctl *ctl)
@@ -691,15 +672,28 @@ void gm_ctl_load(struct gm_ctl *ctl)
 		.name = ctl->args[0],
 		.progress.size = sizeof(l.progress),
 	};
+	struct gpumap_share_info info = { .size = sizeof(info) };
+	int ret;
 
 	read_options(&l);
 	mind_signals();
 	begin(&l);
 	load(&l);
-	if (detaches(ctl))
-		check_kept(&l);
-	else if (GM_GIVEN(ctl, AS_FILE) && l.progress.share != 0)
+	/* The session ends, and the share is to stay.  One that is there
+	 * already may not. */
+	if (detaches(ctl)) {
+		ret = gpumap_share_info(l.session, l.progress.share, &info);
+		if (ret != 0)
+			gm_ctl_fail(ctl, ret, "\"%s\" is lost", l.name);
+		if ((info.flags & GPUMAP_SHARE_KEEP) == 0)
+			gm_ctl_failed("\"%s\" is there and is not kept: it "
+				      "ends with the sessions that hold it; "
+				      "end it first, with gpumapctl shares "
+				      "release %s, or leave out --detach",
+				      l.name, l.name);
+	} else if (GM_GIVEN(ctl, AS_FILE) && l.progress.share != 0) {
 		open_file(&l);
+	}
 	show_loaded(&l);
 	if (!GM_GIVEN(ctl, ONCE) && !detaches(ctl))
 		hold_it(&l);

@@ -46,29 +46,20 @@ static _Noreturn void bad_value(const char *name, const char *text,
 	gm_ctl_wrong("--%s: \"%s\" %s; see gpumapctl --help", name, text, why);
 }
 
-/* Does an earlier command have the same name? */
-static bool is_again(size_t i)
-{
-	const char *name = gm_ctl_command_at(i)->name;
-
-	for (size_t k = 0; k < i; k++)
-		if (strcmp(gm_ctl_command_at(k)->name, name) == 0)
-			return true;
-	return false;
-}
-
 /* Print the commands that have another word after @word, with commas, unless
  * @to is NULL.  Returns how many they are. */
 static unsigned print_family(FILE *to, const char *word)
 {
-	size_t n = strlen(word);
+	size_t n = strlen(word), k;
 	unsigned n_found = 0;
 
 	for (size_t i = 0; gm_ctl_command_at(i) != NULL; i++) {
 		const char *name = gm_ctl_command_at(i)->name;
 
-		if (strncmp(name, word, n) != 0 || name[n] != ' ' ||
-		    is_again(i))
+		/* The first of a name stands for all. */
+		for (k = 0; strcmp(gm_ctl_command_at(k)->name, name) != 0; k++)
+			continue;
+		if (k < i || strncmp(name, word, n) != 0 || name[n] != ' ')
 			continue;
 		if (to != NULL)
 			fprintf(to, "%s%s", n_found > 0 ? ", " : "", name);

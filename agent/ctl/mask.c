@@ -218,31 +218,30 @@ static int open_mask(struct gm_ctl *ctl, const char *name, struct shown *s)
 	return ret;
 }
 
-static void show_json(const struct gm_ctl *ctl, const struct shown *s,
-		      const char *drawn)
+/* @drawn: the picture; NULL: there is none. */
+static void print_shown(const struct gm_ctl *ctl, const struct shown *s,
+			const char *drawn)
 {
-	json_t *object = gm_ctl_fields_json(ctl, mask_fields, &s->mask, NULL),
-	       *lines = json_null();
+	const struct gpumap_mask_info *info = &s->mask.info;
+	char size[32];
 
-	if (drawn != NULL) {
-		lines = json_array();
-		for (const char *end; *drawn != '\0'; drawn = end + 1) {
+	if (ctl->json) {
+		json_t *object =
+			gm_ctl_fields_json(ctl, mask_fields, &s->mask, NULL);
+		json_t *lines = drawn != NULL ? json_array() : json_null();
+
+		for (const char *end; drawn != NULL && *drawn != '\0';
+		     drawn = end + 1) {
 			end = strchr(drawn, '\n');
 			json_array_append_new(
 				lines,
 				json_stringn(drawn, (size_t)(end - drawn)));
 		}
+		json_object_set_new(object, "row", json_integer(s->view->row));
+		json_object_set_new(object, "picture", lines);
+		gm_ctl_print_wide(object);
+		return;
 	}
-	json_object_set_new(object, "row", json_integer(s->view->row));
-	json_object_set_new(object, "picture", lines);
-	gm_ctl_print_wide(object);
-}
-
-static void show_text(const struct shown *s, const char *drawn)
-{
-	const struct gpumap_mask_info *info = &s->mask.info;
-	char size[32];
-
 	printf("%s  version %llu, %s", info->name,
 	       (unsigned long long)info->version, s->mask.rule);
 	if (s->mask.known != 0)
@@ -250,15 +249,14 @@ static void show_text(const struct shown *s, const char *drawn)
 		       gm_ctl_dtype(info->dtype),
 		       gm_size_text(info->bytes, size), s->mask.hash);
 	printf("\n  rows");
-	for (uint32_t i = 0; i < info->n_rows; i++)
+	for (uint32_t i = 0; i < s->mask.n_rows; i++)
 		printf(" %u", s->mask.rows[i]);
 	if (info->map[0] != '\0')
 		printf(", those of map %s", info->map);
 	printf("\n%s", drawn != NULL ? drawn : "");
 	if (drawn == NULL && s->mask.known != 0)
 		printf("  not drawn: row %u is a card, which has it in memory "
-		       "of "
-		       "its own\n",
+		       "of its own\n",
 		       s->view->row);
 }
 
@@ -292,10 +290,7 @@ static void show(const struct gm_ctl *ctl, const struct shown *s)
 		if (ret != 0)
 			gm_ctl_failed("%s: %s", path, strerror(-ret));
 	}
-	if (ctl->json)
-		show_json(ctl, s, drawn);
-	else
-		show_text(s, drawn);
+	print_shown(ctl, s, drawn);
 }
 
 void gm_ctl_mask_show(struct gm_ctl *ctl)

@@ -148,11 +148,11 @@ static void read_cluster(const struct gm_ctl *ctl,
 	/* Other nodes may have changed. */
 	if (cluster->head.age_ns != UINT64_MAX)
 		print_age(cluster->head.age_ns, since);
-	gm_ctl_say("cluster %s is stale: for %s gpumap-sync has not known that "
+	gm_ctl_end(GM_EXIT_STALE,
+		   "cluster %s is stale: for %s gpumap-sync has not known that "
 		   "it sees every change, and other nodes may have changed; is "
 		   "gpumap-sync running, and can it reach its store?",
 		   cluster->head.name, since);
-	gm_ctl_exit(GM_EXIT_STALE);
 }
 
 /* ---- what a plan can have ------------------------------------------------ */

@@ -77,23 +77,6 @@ static uint32_t read_setting(const struct gm_ctl *ctl)
 	return setting;
 }
 
-static uint32_t read_strategy(const struct gm_ctl *ctl, uint32_t setting)
-{
-	uint32_t strategy = GPUMAP_STRATEGY_FILL;
-
-	if (!GM_GIVEN(ctl, STRATEGY))
-		return strategy;
-	if (gm_auto_strategy_parse(GM_TEXT(ctl, STRATEGY), &strategy, NULL) !=
-	    0)
-		gm_ctl_plan_wrong(ctl, "--strategy is fill, balance or fewest");
-	if (setting != GPUMAP_SETTING_AUTO &&
-	    setting != GPUMAP_SETTING_TOPOLOGY)
-		gm_ctl_plan_wrong(ctl,
-				  "--strategy is for automatic maps: leave "
-				  "it out, or what places the layers");
-	return strategy;
-}
-
 static void read_paged(const struct gm_ctl *ctl,
 		       struct gpumap_plan_request *ask)
 {
@@ -181,7 +164,16 @@ static void read_request(struct gm_ctl_planning *p)
 				       "committed: commit its spec");
 	ask->setting = read_setting(ctl);
 	ask->engine = read_engine(ctl);
-	ask->strategy = read_strategy(ctl, ask->setting);
+	ask->strategy = GPUMAP_STRATEGY_FILL;
+	if (GM_GIVEN(ctl, STRATEGY) &&
+	    gm_auto_strategy_parse(GM_TEXT(ctl, STRATEGY), &ask->strategy,
+				   NULL) != 0)
+		gm_ctl_plan_wrong(ctl, "--strategy is fill, balance or fewest");
+	if (GM_GIVEN(ctl, STRATEGY) && ask->setting != GPUMAP_SETTING_AUTO &&
+	    ask->setting != GPUMAP_SETTING_TOPOLOGY)
+		gm_ctl_plan_wrong(ctl,
+				  "--strategy is for automatic maps: leave "
+				  "it out, or what places the layers");
 	ask->compute_dtype = gm_ctl_plan_dtype(ctl);
 	read_paged(ctl, ask);
 	ask->max_seq_len = GM_NUMBER(ctl, MAX_SEQ_LEN) != 0
@@ -244,31 +236,6 @@ void gm_ctl_measure(const struct gm_ctl *ctl,
 	gm_ctl_plan_error(&error);
 }
 
-/* Divide what the model takes by what quantising would save. */
-static enum gm_isq quantise(const struct gm_ctl *ctl,
-			    struct gm_weights_sizes *sizes,
-			    struct gpumap_plan_request *ask,
-			    uint32_t weight_bytes)
-{
-	struct gm_plan_error error = { .code = 0 };
-	enum gm_isq isq;
-	uint32_t factor;
-
-	if (gm_isq_parse(GM_TEXT(ctl, ISQ), &isq, &error) != 0)
-		gm_ctl_wrong("--isq: %s", error.text);
-	if (weight_bytes == 0)
-		gm_ctl_failed("--isq: the weights are %s, which is not "
-			      "quantised further: leave it out",
-			      gm_weights_type(sizes->type));
-	factor = gm_isq_pack_factor(isq, weight_bytes);
-	for (uint32_t i = 0; i < ask->n_layers; i++)
-		sizes->layer_bytes[i] /= factor;
-	ask->other_bytes /= factor;
-	ask->tied_bytes /= factor;
-	sizes->head_bytes /= factor;
-	return isq;
-}
-
 /* Take --kv-elements for the layers of which it is not known what they keep.
  * Too little would be reserved for them, and a plan without any cache is of no
  * use; mistral.rs keeps what config.json says. */
@@ -306,7 +273,8 @@ uint32_t gm_ctl_plan_model(const struct gm_ctl *ctl,
 			   struct gpumap_plan_request *ret_ask,
 			   enum gm_isq *ret_isq)
 {
-	uint32_t weight_bytes;
+	struct gm_plan_error error = { .code = 0 };
+	uint32_t weight_bytes, factor;
 
 	gm_ctl_measure(ctl, ret_sizes);
 	complete_caches(ctl, ret_sizes);
@@ -314,7 +282,19 @@ uint32_t gm_ctl_plan_model(const struct gm_ctl *ctl,
 	*ret_isq = GM_ISQ_N;
 	if (!GM_GIVEN(ctl, ISQ))
 		return weight_bytes;
-	*ret_isq = quantise(ctl, ret_sizes, ret_ask, weight_bytes);
+	if (gm_isq_parse(GM_TEXT(ctl, ISQ), ret_isq, &error) != 0)
+		gm_ctl_wrong("--isq: %s", error.text);
+	if (weight_bytes == 0)
+		gm_ctl_failed("--isq: the weights are %s, which is not "
+			      "quantised further: leave it out",
+			      gm_weights_type(ret_sizes->type));
+	/* Divide what the model takes by what quantising would save. */
+	factor = gm_isq_pack_factor(*ret_isq, weight_bytes);
+	for (uint32_t i = 0; i < ret_ask->n_layers; i++)
+		ret_sizes->layer_bytes[i] /= factor;
+	ret_ask->other_bytes /= factor;
+	ret_ask->tied_bytes /= factor;
+	ret_sizes->head_bytes /= factor;
 	return 0; /* advice packs no more */
 }
 

@@ -131,7 +131,8 @@ static _Noreturn void timed_out(const struct gm_ctl *ctl, int error,
 		gm_ctl_not_attached(error);
 	if (serves && error != -ETIME)
 		gm_ctl_fail(ctl, error, "wait");
-	gm_ctl_say("the agent does not serve after %llu s: %s%s%s",
+	gm_ctl_end(GM_EXIT_UNWELL,
+		   "the agent does not serve after %llu s: %s%s%s",
 		   (unsigned long long)GM_NUMBER(ctl, TIMEOUT),
 		   serves ? gpumap_refusal(ctl->map) : "its map is ",
 		   serves ? "" : state_name(health->state),
@@ -139,7 +140,6 @@ static _Noreturn void timed_out(const struct gm_ctl *ctl, int error,
 			   ? ", and the agent has not been seen for two "
 			     "seconds; is gpumapd running?"
 			   : "");
-	gm_ctl_exit(GM_EXIT_UNWELL);
 }
 
 void gm_ctl_wait(struct gm_ctl *ctl)

@@ -312,12 +312,12 @@ static _Noreturn void refused(const struct gm_run *run, int error)
 		(error == -ENOSPC && GM_NUMBER(ctl, WAIT) == 0 &&
 		 (run->ask.planning != NULL || (all ? n_fit == n : n_fit > 0)));
 	/* A request that waits has room some time, or is refused at once. */
-	gm_ctl_say("run: \"%s\": %s", run->name, reason);
-	gm_ctl_exit(may_later ? GM_RUN_NOT_NOW
-		    : error == -ENOENT || error == -ECONNREFUSED ||
-				    error == -ECONNRESET
-			    ? GM_EXIT_NO_AGENT
-			    : GM_EXIT_FAILED);
+	gm_ctl_end(may_later ? GM_RUN_NOT_NOW
+		   : error == -ENOENT || error == -ECONNREFUSED ||
+				   error == -ECONNRESET
+			   ? GM_EXIT_NO_AGENT
+			   : GM_EXIT_FAILED,
+		   "run: \"%s\": %s", run->name, reason);
 }
 
 /* ---- what it waits for --------------------------------------------------- */
@@ -487,9 +487,9 @@ static _Noreturn void no_command(const char *file, int error)
 {
 	bool missing = error == -ENOENT || error == -ENOTDIR;
 
-	gm_ctl_say("run: %s: %s", file,
+	gm_ctl_end(missing ? GM_RUN_NOT_FOUND : GM_RUN_NOT_EXECUTABLE,
+		   "run: %s: %s", file,
 		   missing ? "there is no such command" : strerror(-error));
-	gm_ctl_exit(missing ? GM_RUN_NOT_FOUND : GM_RUN_NOT_EXECUTABLE);
 }
 
 /* ---- the order ----------------------------------------------------------- */

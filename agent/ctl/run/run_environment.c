@@ -77,25 +77,6 @@ static void add_option(struct gm_run *run, const char *option,
 
 /* ---- the settings of a map ----------------------------------------------- */
 
-static void take(struct gm_run *run, const struct gpumap_engine_settings *s)
-{
-	for (uint32_t i = 0; i < s->n_argv; i++)
-		if (strcmp(s->argv[i], "--topology") == 0)
-			gm_ctl_failed(
-				"run: this map needs a topology file: write it "
-				"with gpumapctl export --format yaml, and give "
-				"its arguments to the command, without --for");
-	for (uint32_t i = 0; i < s->n_env; i++)
-		gm_ctl_words_add(&run->env, "%s", s->env[i]);
-	for (uint32_t i = 0; i + 1 < s->n_argv; i += 2)
-		add_option(run, s->argv[i], s->argv[i + 1]);
-	if (s->exact == 0 && run->engine != GPUMAP_ENGINE_ENV)
-		gm_ctl_say("run: the engine's settings do not place every "
-			   "layer as the map does");
-	for (uint32_t i = 0; i < s->n_notes; i++)
-		gm_ctl_say("run: %s", s->notes[i]);
-}
-
 /* Export the map @name, or the plan of --model. */
 static struct gpumap_engine_settings *export(const struct gm_run *run,
 					     const char *name)
@@ -255,7 +236,7 @@ void gm_run_engine_check(struct gm_run *run)
 
 void gm_run_environment_set(struct gm_run *run)
 {
-	struct gpumap_engine_settings *settings;
+	struct gpumap_engine_settings *s;
 	const char *map = GM_TEXT(run->ctl, MAP);
 	char rows[GPUMAP_ROWS_MAX * 4] = "", number[16];
 	size_t n = 0;
@@ -263,9 +244,24 @@ void gm_run_environment_set(struct gm_run *run)
 	if (run->engine == 0 || has_ranks(run) || GM_GIVEN(run->ctl, RESERVE)) {
 		set_devices(run);
 	} else {
-		settings = export(run, map != NULL ? map : run->name);
-		take(run, settings);
-		gpumap_engine_free(settings);
+		s = export(run, map != NULL ? map : run->name);
+		for (uint32_t i = 0; i < s->n_argv; i++)
+			if (strcmp(s->argv[i], "--topology") == 0)
+				gm_ctl_failed("run: this map needs a topology "
+					      "file: write it with gpumapctl "
+					      "export --format yaml, and give "
+					      "its arguments to the command, "
+					      "without --for");
+		for (uint32_t i = 0; i < s->n_env; i++)
+			gm_ctl_words_add(&run->env, "%s", s->env[i]);
+		for (uint32_t i = 0; i + 1 < s->n_argv; i += 2)
+			add_option(run, s->argv[i], s->argv[i + 1]);
+		if (s->exact == 0 && run->engine != GPUMAP_ENGINE_ENV)
+			gm_ctl_say("run: the engine's settings do not place "
+				   "every layer as the map does");
+		for (uint32_t i = 0; i < s->n_notes; i++)
+			gm_ctl_say("run: %s", s->notes[i]);
+		gpumap_engine_free(s);
 	}
 	if (tells_ranks(run)) {
 		snprintf(number, sizeof(number), "%u", run->n_rows);

@@ -398,33 +398,6 @@ static int read_words(struct line *line, char **words, int n)
 	return ended || *words[n - 1] != '-' ? n - 1 : 0;
 }
 
-static void complete(struct line *line)
-{
-	bool second = line->ctl.n_args == 0;
-	const char *value;
-
-	if (line->first != NULL)
-		line->command = gm_ctl_find_command(&line->ctl, line->first);
-	if (line->option != NULL) {
-		complete_option_value(line);
-	} else if (strncmp(line->word, "--", 2) == 0 &&
-		   strchr(line->word, '=') != NULL) {
-		value = take_option(line, line->word);
-		line->n_head = (size_t)(value - line->word);
-		line->word = value;
-		if (line->option != NULL)
-			complete_option_value(line);
-	} else if (*line->word == '-') {
-		puts("words");
-		complete_option(line);
-	} else if (line->first == NULL) {
-		puts("words");
-		complete_command(line);
-	} else {
-		complete_operand(line, second);
-	}
-}
-
 void gm_ctl_complete(struct gm_ctl *ctl)
 {
 	const char *word = ctl->args[ctl->n_args - 1];
@@ -432,15 +405,35 @@ void gm_ctl_complete(struct gm_ctl *ctl)
 				      .runtime_dir = ctl->runtime_dir },
 			     .head = word,
 			     .word = word };
+	bool second;
 	int other;
 
 	if (ctl->n_args < 2)
 		return;
 	other = read_words(&line, ctl->args, ctl->n_args);
-	if (other > 0)
+	if (other > 0) {
 		printf("command %d\n", other);
-	else
-		complete(&line);
+		return;
+	}
+	second = line.ctl.n_args == 0;
+	if (line.first != NULL)
+		line.command = gm_ctl_find_command(&line.ctl, line.first);
+	if (line.option != NULL) {
+		complete_option_value(&line);
+	} else if (strncmp(word, "--", 2) == 0 && strchr(word, '=') != NULL) {
+		line.word = take_option(&line, word);
+		line.n_head = (size_t)(line.word - word);
+		if (line.option != NULL)
+			complete_option_value(&line);
+	} else if (*word == '-') {
+		puts("words");
+		complete_option(&line);
+	} else if (line.first == NULL) {
+		puts("words");
+		complete_command(&line);
+	} else {
+		complete_operand(&line, second);
+	}
 }
 
 void gm_ctl_completion(struct gm_ctl *ctl)

@@ -151,14 +151,16 @@ void gm_ctl_print(json_t *object);
  * number: a connection to the agent, to which messages would go. */
 void gm_ctl_guard_streams(void);
 
-/* ---- errors: functions that print "gpumapctl: ..." to stderr, and do not
- * return ------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
+
+/* All but the last two print "gpumapctl: ..." to stderr, and do not return. */
 
 /* End the process when what is printed is written, or with an error if that
  * fails. */
 _Noreturn void gm_ctl_exit(int status);
 
-/* End it after a message: with GM_EXIT_USAGE where the command line is wrong. */
+/* End it after a message; with GM_EXIT_USAGE where the command line is
+ * wrong. */
 _Noreturn void gm_ctl_end(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 #define gm_ctl_failed(...) gm_ctl_end(GM_EXIT_FAILED, __VA_ARGS__)
@@ -182,7 +184,7 @@ _Noreturn void gm_ctl_unknown(const char *what, const char *name,
 /* Say what was wrong with a file or a plan. */
 _Noreturn void gm_ctl_plan_error(const struct gm_plan_error *error);
 
-/* This one prints it, and returns. */
+/* Print that, and return. */
 void gm_ctl_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The reason of the library or the agent for @error. */
@@ -290,7 +292,7 @@ const char *gm_ctl_setting(uint32_t setting);
 /* The number of a setting; 0: there is none of this name. */
 uint32_t gm_ctl_setting_named(const char *name);
 
-/* ---- the line of requests that wait ---------------------------------------- */
+/* ---- the line of requests that wait -------------------------------------- */
 
 #define GM_CTL_WAIT_REASON 256 /* bytes; a longer one is cut */
 #define GM_CTL_WAIT_ROWS   64  /* bytes; a longer list is cut */

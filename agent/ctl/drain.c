@@ -112,27 +112,6 @@ static json_t *list_maps(const struct gm_ctl *ctl, uint32_t row)
 	return list;
 }
 
-static void dry_run(const struct gm_ctl *ctl, uint32_t row)
-{
-	json_t *sessions, *shares, *maps;
-
-	if (!ctl->json)
-		printf("a drain of row %u would end:\n", row);
-	sessions = list_sessions(ctl, row);
-	shares = list_shares(ctl, row);
-	if (!ctl->json &&
-	    json_array_size(sessions) + json_array_size(shares) == 0)
-		puts("  nothing");
-	maps = list_maps(ctl, row);
-	if (ctl->json)
-		gm_ctl_print(json_pack("{s:I, s:O, s:O, s:O}", "row",
-				       (json_int_t)row, "sessions", sessions,
-				       "shares", shares, "maps", maps));
-	json_decref(sessions);
-	json_decref(shares);
-	json_decref(maps);
-}
-
 /* ---- out of service, and back ------------------------------------------ */
 
 static uint32_t read_row(const struct gm_ctl *ctl)
@@ -191,19 +170,36 @@ static void report(const struct gm_ctl *ctl, int error, const char *done)
 
 void gm_ctl_drain(struct gm_ctl *ctl)
 {
-	struct watch watch = { .ctl = ctl, .row = read_row(ctl) };
+	uint32_t row = read_row(ctl);
+	struct watch watch = { .ctl = ctl, .row = row };
 	struct gm_progress progress = { .look = look, .data = &watch };
+	json_t *sessions, *shares, *maps;
 	int ret;
 
-	if (GM_GIVEN(ctl, DRY_RUN)) {
-		dry_run(ctl, watch.row);
+	if (!GM_GIVEN(ctl, DRY_RUN)) {
+		gm_progress_begin(&progress, ctl, "drain row", ctl->args[0],
+				  "rows", 1);
+		ret = gpumap_device_drain(ctl->map, row);
+		gm_progress_end(&progress, ret == 0);
+		gpumap_detach(watch.map);
+		report(ctl, ret, "drained");
 		return;
 	}
-	gm_progress_begin(&progress, ctl, "drain row", ctl->args[0], "rows", 1);
-	ret = gpumap_device_drain(ctl->map, watch.row);
-	gm_progress_end(&progress, ret == 0);
-	gpumap_detach(watch.map);
-	report(ctl, ret, "drained");
+	if (!ctl->json)
+		printf("a drain of row %u would end:\n", row);
+	sessions = list_sessions(ctl, row);
+	shares = list_shares(ctl, row);
+	if (!ctl->json &&
+	    json_array_size(sessions) + json_array_size(shares) == 0)
+		puts("  nothing");
+	maps = list_maps(ctl, row);
+	if (ctl->json)
+		gm_ctl_print(json_pack("{s:I, s:O, s:O, s:O}", "row",
+				       (json_int_t)row, "sessions", sessions,
+				       "shares", shares, "maps", maps));
+	json_decref(sessions);
+	json_decref(shares);
+	json_decref(maps);
 }
 
 void gm_ctl_undrain(struct gm_ctl *ctl)

@@ -20,45 +20,6 @@ struct layer_map {
 	struct gpumap_charge *charges;
 };
 
-static void forget(struct layer_map *map)
-{
-	free(map->rows);
-	free(map->bytes);
-	free(map->charges);
-	*map = (struct layer_map){ 0 };
-}
-
-/* Read the whole map; it may grow between the call for its size and the
- * read. */
-static struct layer_map read_map(const struct gm_ctl *ctl, const char *name)
-{
-	struct layer_map map = { .rows = NULL };
-	int ret;
-
-	do {
-		forget(&map);
-		map.head.size = sizeof(map.head);
-		ret = gpumap_layers_read(ctl->map, name, &map.head, NULL, NULL,
-					 0, NULL, 0);
-		if (ret != 0 && ret != -ENOBUFS)
-			break;
-		map.rows = gm_ctl_alloc(map.head.n_layers, sizeof(*map.rows));
-		map.bytes = gm_ctl_alloc(map.head.n_layers, sizeof(*map.bytes));
-		map.charges =
-			gm_ctl_alloc(map.head.n_rows, sizeof(*map.charges));
-		ret = gpumap_layers_read(ctl->map, name, &map.head, map.rows,
-					 map.bytes, map.head.n_layers,
-					 map.charges, map.head.n_rows);
-	} while (ret == -ENOBUFS);
-	if (ret != 0)
-		forget(&map);
-	if (ret == -ENOENT)
-		gm_ctl_unknown("layer map", name, "maps");
-	if (ret != 0)
-		gm_ctl_fail(ctl, ret, "map \"%s\"", name);
-	return map;
-}
-
 /* ---- what is printed of one ---------------------------------------------- */
 
 static const char *reserves(uint32_t flags)
@@ -153,19 +114,11 @@ static const struct gm_ctl_field layer_map_fields[] = {
 	{ 0 },
 };
 
-void gm_ctl_layers(struct gm_ctl *ctl)
+static void layers_table(const struct layer_map *map)
 {
-	struct layer_map map = read_map(ctl, ctl->args[0]);
-	const struct gpumap_layers *head = &map.head;
+	const struct gpumap_layers *head = &map->head;
 	char size[32];
 
-	if (ctl->json) {
-		gm_ctl_print(gm_ctl_fields_json(
-			ctl, layer_map_fields, &map,
-			gm_ctl_fields_json(ctl, map_fields, head, NULL)));
-		forget(&map);
-		return;
-	}
 	printf("%s  version %llu, %u layer%s over %u row%s, %s\n", head->name,
 	       (unsigned long long)head->version, head->n_layers,
 	       gm_ctl_s(head->n_layers), head->n_rows, gm_ctl_s(head->n_rows),
@@ -173,16 +126,55 @@ void gm_ctl_layers(struct gm_ctl *ctl)
 	for (uint32_t first = 0, end = 0; first < head->n_layers; first = end) {
 		uint64_t bytes = 0;
 
-		while (end < head->n_layers && map.rows[end] == map.rows[first])
-			bytes += map.bytes[end++];
+		while (end < head->n_layers &&
+		       map->rows[end] == map->rows[first])
+			bytes += map->bytes[end++];
 		printf("  layers %5u - %-5u  row %3u  %s\n", first, end - 1,
-		       map.rows[first],
+		       map->rows[first],
 		       bytes != 0 ? gm_size_text(bytes, size) : "");
 	}
 	printf("  the rest               row %3u  %s\n", head->base_row,
 	       head->other_bytes != 0 ? gm_size_text(head->other_bytes, size)
 				      : "");
-	forget(&map);
+}
+
+void gm_ctl_layers(struct gm_ctl *ctl)
+{
+	const char *name = ctl->args[0];
+	struct layer_map map = { .rows = NULL };
+	struct gpumap_layers *head = &map.head;
+	int ret;
+
+	/* The map may grow between the call for its size and the read. */
+	do {
+		head->size = sizeof(*head);
+		ret = gpumap_layers_read(ctl->map, name, head, NULL, NULL, 0,
+					 NULL, 0);
+		if (ret != 0 && ret != -ENOBUFS)
+			break;
+		free(map.rows);
+		free(map.bytes);
+		free(map.charges);
+		map.rows = gm_ctl_alloc(head->n_layers, sizeof(*map.rows));
+		map.bytes = gm_ctl_alloc(head->n_layers, sizeof(*map.bytes));
+		map.charges = gm_ctl_alloc(head->n_rows, sizeof(*map.charges));
+		ret = gpumap_layers_read(ctl->map, name, head, map.rows,
+					 map.bytes, head->n_layers, map.charges,
+					 head->n_rows);
+	} while (ret == -ENOBUFS);
+	if (ret == -ENOENT)
+		gm_ctl_unknown("layer map", name, "maps");
+	if (ret != 0)
+		gm_ctl_fail(ctl, ret, "map \"%s\"", name);
+	if (ctl->json)
+		gm_ctl_print(gm_ctl_fields_json(
+			ctl, layer_map_fields, &map,
+			gm_ctl_fields_json(ctl, map_fields, head, NULL)));
+	else
+		layers_table(&map);
+	free(map.rows);
+	free(map.bytes);
+	free(map.charges);
 }
 
 void gm_ctl_publish(struct gm_ctl *ctl)

@@ -175,29 +175,10 @@ struct shown {
 	const struct gpumap_mask_view *view; /* of one row */
 };
 
-/* Find the view of the requested row; else of a row where it can be drawn, or
- * of the first row with one.  NULL: none. */
-static const struct gpumap_mask_view *find_view(struct gm_ctl *ctl,
-						const struct shown *s)
-{
-	const uint32_t *rows = ctl->n_rows != 0 ? ctl->rows : s->mask.rows;
-	uint32_t n = ctl->n_rows != 0 ? 1 : s->mask.info.n_rows;
-	const struct gpumap_mask_view *view, *first = NULL;
-
-	for (uint32_t i = 0; i < n; i++) {
-		if (gpumap_mask_get(ctl->map, s->opened, rows[i], &view) != 0)
-			continue;
-		if (view->data != NULL)
-			return view;
-		if (first == NULL)
-			first = view;
-	}
-	return first;
-}
-
 /* Info and pin may be of different versions: retry a few times. */
 static int open_mask(struct gm_ctl *ctl, const char *name, struct shown *s)
 {
+	const struct gpumap_mask_view *view;
 	int ret = -EAGAIN;
 
 	for (int i = 0; i < 100 && ret == -EAGAIN; i++) {
@@ -206,7 +187,19 @@ static int open_mask(struct gm_ctl *ctl, const char *name, struct shown *s)
 		if (ret != 0)
 			return ret;
 		ret = read_mask(ctl, name, &s->mask);
-		s->view = ret == 0 ? find_view(ctl, s) : NULL;
+		s->view = NULL;
+		/* The view of the requested row; else of a row where it can be
+		 * drawn, or of the first row with one. */
+		for (uint32_t k = 0;
+		     ret == 0 && k < (ctl->n_rows > 0 ? 1 : s->mask.n_rows) &&
+		     (s->view == NULL || s->view->data == NULL);
+		     k++)
+			if (gpumap_mask_get(ctl->map, s->opened,
+					    ctl->n_rows > 0 ? ctl->rows[0]
+							    : s->mask.rows[k],
+					    &view) == 0 &&
+			    (s->view == NULL || view->data != NULL))
+				s->view = view;
 		if (ret == 0 && s->view != NULL &&
 		    s->view->version != s->mask.info.version)
 			ret = -EAGAIN;

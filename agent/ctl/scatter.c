@@ -190,25 +190,12 @@ static uint64_t n_results(const struct run *run)
 
 /* ---- the scatter --------------------------------------------------------- */
 
-/* The row of source and destination: the first row that takes part. */
-static uint32_t first_row(const struct gm_ctl *ctl)
-{
-	struct gpumap_device device;
-	uint32_t row = 0;
-
-	if (ctl->n_rows > 0)
-		return ctl->rows[0];
-	while (gm_ctl_next_device(ctl->map, &row, &device))
-		if (device.state == GPUMAP_DEVICE_READY &&
-		    (device.flags & GPUMAP_DEVICE_SERVES) != 0)
-			return device.row;
-	return 0;
-}
-
 static void set_up(struct run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
-	uint32_t row = first_row(ctl);
+	/* The row of the mask and of results: the first that takes part. */
+	uint32_t row = ctl->n_rows > 0 ? ctl->rows[0] : 0, cursor = 0;
+	struct gpumap_device d;
 	struct gpumap_session_opts opts = {
 		.size = sizeof(opts),
 		.arena_bytes =
@@ -219,6 +206,12 @@ static void set_up(struct run *run)
 
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "open a session");
+	while (ctl->n_rows == 0 && gm_ctl_next_device(ctl->map, &cursor, &d))
+		if (d.state == GPUMAP_DEVICE_READY &&
+		    (d.flags & GPUMAP_DEVICE_SERVES) != 0) {
+			row = d.row;
+			break;
+		}
 	if (run->kind->reduces)
 		ret = gpumap_alloc(run->session, row, result_bytes(run),
 				   &run->job.dst);

@@ -53,27 +53,19 @@ static const struct gm_ctl_field cluster_fields[] = {
 	{ 0 },
 };
 
-static uint32_t count_maps(const struct gm_ctl *ctl)
-{
-	char name[GPUMAP_NAME_MAX + 1];
-	uint32_t cursor = 0, n = 0;
-
-	while (gpumap_layers_next(ctl->map, &cursor, name) == 1)
-		n++;
-	return n;
-}
-
 void gm_ctl_status(struct gm_ctl *ctl)
 {
 	struct gpumap_health health = { .size = sizeof(health) };
 	struct gpumap_cluster cluster = { .size = sizeof(cluster) };
-	uint32_t rows = gpumap_device_count(ctl->map), maps = count_maps(ctl);
+	uint32_t rows = gpumap_device_count(ctl->map), maps = 0, cursor = 0;
 	int ret = gpumap_health(ctl->map, &health);
 	bool has_cluster = gpumap_cluster_read(ctl->map, &cluster) == 0;
-	char size[32];
+	char size[32], name[GPUMAP_NAME_MAX + 1];
 
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "status");
+	while (gpumap_layers_next(ctl->map, &cursor, name) == 1)
+		maps++;
 	if (ctl->json) {
 		json_t *object = json_pack("{s:s}", "instance", ctl->instance);
 

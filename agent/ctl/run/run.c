@@ -416,28 +416,6 @@ static bool is_free(struct gm_run *run)
 	return run->unreserved;
 }
 
-/* Make a reservation for this process. */
-static void reserve_own(struct gm_run *run)
-{
-	uint64_t wait_s = GM_NUMBER(run->ctl, WAIT);
-	struct teller teller = { .ctl = *run->ctl, .name = run->name };
-	struct gm_clock_ticker ticker = { .tick = tell,
-					  .data = &teller,
-					  .next_ns = gm_clock_ns() + SECOND,
-					  .step_ns = SECOND };
-	int ret;
-
-	teller.ctl.map = NULL;
-	if (wait_s > 0)
-		gm_clock_ticker_begin(&ticker);
-	ret = reserve(run, gm_clock_of_seconds(wait_s));
-	if (wait_s > 0)
-		gm_clock_ticker_end(&ticker);
-	gpumap_detach(teller.ctl.map);
-	if (ret != 0 && (!is_gone(ret) || !is_free(run)))
-		refused(run, ret);
-}
-
 /* ---- the command --------------------------------------------------------- */
 
 /* Can the file be executed?  Returns 0 or a negative errno. */
@@ -513,16 +491,31 @@ static void show(struct gm_run *run)
 
 static void reserve_all(struct gm_run *run)
 {
+	uint64_t wait_ns = gm_clock_of_seconds(GM_NUMBER(run->ctl, WAIT));
+	struct teller teller = { .ctl = *run->ctl, .name = run->name };
+	struct gm_clock_ticker ticker = { .tick = tell,
+					  .data = &teller,
+					  .next_ns = gm_clock_ns() + SECOND,
+					  .step_ns = SECOND };
 	struct gpumap_view view;
 	uint64_t pin;
 	int error;
 
 	prepare(run);
 	gm_run_start_open(run);
-	if (!run->ask.is_committed || GM_GIVEN(run->ctl, GATE))
-		reserve_own(run);
-	else
+	if (run->ask.is_committed && !GM_GIVEN(run->ctl, GATE)) {
 		take_known_rows(run);
+	} else {
+		teller.ctl.map = NULL;
+		if (wait_ns > 0)
+			gm_clock_ticker_begin(&ticker);
+		error = reserve(run, wait_ns);
+		if (wait_ns > 0)
+			gm_clock_ticker_end(&ticker);
+		gpumap_detach(teller.ctl.map);
+		if (error != 0 && (!is_gone(error) || !is_free(run)))
+			refused(run, error);
+	}
 	if (run->unreserved)
 		return;
 	/* Have the agent count the memory of this process as part of what the

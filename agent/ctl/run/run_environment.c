@@ -196,19 +196,32 @@ static bool tells_ranks(const struct gm_run *run)
 	       run->engine != GPUMAP_ENGINE_ENV;
 }
 
-/* Refuse ranks that the engine would refuse, or is not told of. */
-static void check_ranks(const struct gm_run *run)
+void gm_run_engine_check(struct gm_run *run)
 {
-	const struct gm_plan_request *q = &run->ask.planning->q;
+	const char *map = GM_TEXT(run->ctl, MAP),
+		   *name = GM_TEXT(run->ctl, FOR);
 	struct gm_plan_error error = { .code = 0 };
-	uint32_t ranks[GPUMAP_ROWS_MAX], n = gm_plan_ranks(q, ranks);
+	const struct gm_plan_request *q;
+	uint32_t ranks[GPUMAP_ROWS_MAX], n;
 
+	if (run->engine == GPUMAP_ENGINE_ACCELERATE)
+		gm_ctl_wrong("run: accelerate has its device_map from the "
+			     "program: use gpumapctl export; see "
+			     "gpumapctl-run(1)");
+	if (!tells_ranks(run)) {
+		if (run->engine != 0 && map != NULL)
+			gpumap_engine_free(export(run, map));
+		return;
+	}
+	/* Refuse ranks that the engine would refuse, or is not told of. */
 	if (run->engine != GPUMAP_ENGINE_VLLM &&
 	    run->engine != GPUMAP_ENGINE_SGLANG)
 		gm_ctl_failed("run: %s is told of no ranks of tensor "
 			      "parallelism: leave --for out, and say it "
 			      "yourself",
-			      GM_TEXT(run->ctl, FOR));
+			      name);
+	q = &run->ask.planning->q;
+	n = gm_plan_ranks(q, ranks);
 	if (gm_heads_check(&q->ask, n, &error) != 0)
 		gm_ctl_plan_error(&error);
 	for (uint32_t i = 0; i < n; i++)
@@ -216,22 +229,7 @@ static void check_ranks(const struct gm_run *run)
 			gm_ctl_failed("run: row %u is a host row, and %s has "
 				      "ranks on GPUs only: name others with "
 				      "--rows",
-				      q->devices[ranks[i]].row,
-				      GM_TEXT(run->ctl, FOR));
-}
-
-void gm_run_engine_check(struct gm_run *run)
-{
-	const char *map = GM_TEXT(run->ctl, MAP);
-
-	if (run->engine == GPUMAP_ENGINE_ACCELERATE)
-		gm_ctl_wrong("run: accelerate has its device_map from the "
-			     "program: use gpumapctl export; see "
-			     "gpumapctl-run(1)");
-	if (tells_ranks(run))
-		check_ranks(run);
-	else if (run->engine != 0 && map != NULL)
-		gpumap_engine_free(export(run, map));
+				      q->devices[ranks[i]].row, name);
 }
 
 void gm_run_environment_set(struct gm_run *run)

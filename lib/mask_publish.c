@@ -70,7 +70,7 @@ static int publish_tensor(struct gpumap *map, struct gm_call *call,
 					    .depth = 16,
 					    .arena_bytes = GM_PAGE };
 	struct gpumap_session *session;
-	uint64_t bytes;
+	uint64_t bytes = 0;
 	int fd, ret = check_tensor(map, r, &bytes);
 
 	if (ret != 0)

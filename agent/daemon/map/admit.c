@@ -36,6 +36,7 @@ struct gm_admit_place {
 	struct gm_connection *connection;
 	struct gm_timer turn; /* the end of the turn */
 	bool has_missed;      /* the last one */
+	bool is_late;         /* one has passed since its client was told */
 	char name[GM_NAME_BYTES];
 	uint64_t wait_ns;
 	char why[GM_WHY_BYTES]; /* it waits */
@@ -130,6 +131,7 @@ static void end_turn(struct gm_timer *timer)
 		memset(place->wait.claims, 0, sizeof(place->wait.claims));
 	}
 	place->has_missed = !place->has_missed;
+	place->is_late = true;
 	gm_wait_line_wait(place->d, &place->wait);
 }
 
@@ -220,6 +222,8 @@ static struct gm_admit_place *take_place(struct gm_connection *c,
 		memcpy(place->name, map->name, sizeof(place->name));
 	}
 	gm_timer_stop(place->d->loop, &place->turn);
+	/* The request is in hand until it waits again. */
+	place->wait.is_tried = true;
 	place->connection = NULL;
 	c->line = NULL;
 	return place;
@@ -584,6 +588,10 @@ static void enter_line(struct admission *a, uint64_t until_ns)
 	a->place->has_missed = false;
 	memcpy(a->place->why, a->change.why, sizeof(a->place->why));
 	gm_wait_line_wait(a->change.d, place);
+	/* Room may have come in a turn that its client has not heard of. */
+	if (a->place->is_late)
+		gm_wait_line_changed(a->change.d);
+	a->place->is_late = false;
 }
 
 /* One that could not be held even if there were room need not wait for it;

@@ -10,7 +10,10 @@
 #include <gpumap/plan.h>
 #include <gpumap/reservation.h>
 
+#include <dirent.h>
 #include <poll.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 
 #include "tests/support/plan_agent.h"
 #include "tests/support/raw.h"
@@ -59,8 +62,8 @@ static struct gm_room_row ask_room(struct raw *c, const char *name,
 			       .wait_ns = LONG_NS };
 
 	snprintf(ask.name, sizeof(ask.name), "%s", name);
-	EQ(raw_ask(c, GM_CONTROL_ROOM, &ask, sizeof(ask), &reply,
-		   sizeof(reply), NULL),
+	EQ(raw_ask(c, GM_CONTROL_ROOM, &ask, sizeof(ask), &reply, sizeof(reply),
+		   NULL),
 	   0);
 	EQ(reply.head.n, ROWS);
 	if (ret_given)
@@ -193,10 +196,9 @@ static const struct asked made = { .name = "model",
 				   .bytes = 8 * GIB,
 				   .is_anywhere = true,
 				   .wait_ns = LONG_NS };
-static const struct asked fixed = { .name = "fixed",
-				    .row = 2,
-				    .bytes = 8 * GIB,
-				    .wait_ns = LONG_NS };
+static const struct asked fixed = {
+	.name = "fixed", .row = 2, .bytes = 8 * GIB, .wait_ns = LONG_NS
+};
 
 /* ---- cases --------------------------------------------------------------- */
 
@@ -374,6 +376,76 @@ static void its_time_may_be_over(void)
 	raw_close(&c);
 }
 
+/* The agent's I/O threads, which are stopped. */
+struct stopped {
+	uint32_t n;
+	pid_t tids[16];
+};
+
+/* Returns false where this process may not. */
+static bool stop_io(struct stopped *ret)
+{
+	char name[64];
+	const struct dirent *entry;
+	DIR *tasks;
+
+	snprintf(name, sizeof(name), "/proc/%d/task", (int)agent.pid);
+	tasks = opendir(name);
+	ret->n = 0;
+	while (tasks != NULL && (entry = readdir(tasks)) != NULL &&
+	       ret->n < 16) {
+		pid_t tid = atoi(entry->d_name);
+
+		if (tid <= 0 || tid == agent.pid ||
+		    ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0)
+			continue;
+		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+		waitpid(tid, NULL, __WALL);
+		ret->tids[ret->n++] = tid;
+	}
+	if (tasks != NULL)
+		closedir(tasks);
+	return ret->n > 0;
+}
+
+static void go_on(const struct stopped *stopped)
+{
+	for (uint32_t i = 0; i < stopped->n; i++)
+		ptrace(PTRACE_DETACH, stopped->tids[i], NULL, NULL);
+}
+
+/* The turn has passed when the client publishes, and the line looks at its
+ * places while the map, or another one before it, is being written. */
+static void a_request_in_hand_is_not_tried(bool is_behind_another)
+{
+	struct asked small = { .name = "small", .bytes = 1 << 20 };
+	struct raw c = wait_behind_all(&waits), other = come();
+	struct stopped io;
+
+	give_back("has");
+	EQ(answer_of(&c), -EAGAIN);
+	story_nap(1300000);
+	if (!stop_io(&io)) {
+		LACK("ptrace", 1, "this process may not stop the agent's");
+	} else {
+		if (is_behind_another)
+			publish(&other, &small);
+		publish(&c, &made);
+		story_nap(2200000);
+		go_on(&io);
+		EQ(answer_of(&c), 0);
+		if (is_behind_another) {
+			EQ(answer_of(&other), 0);
+			give_back("small");
+		}
+		EQ(reserved(2), 8 * GIB);
+		give_back("model");
+	}
+	raw_close(&c);
+	raw_close(&other);
+	OK(has_line(0));
+}
+
 /* A map that was made from a look at other rows is made again. */
 static void rows_that_were_given_anew_are_looked_at(void)
 {
@@ -420,6 +492,8 @@ TAP_CASE()
 		a_place_can_be_left();
 		one_that_is_dropped_in_its_turn_hears_of_it();
 		its_time_may_be_over();
+		a_request_in_hand_is_not_tried(false);
+		a_request_in_hand_is_not_tried(true);
 		rows_that_were_given_anew_are_looked_at();
 		OK(is_empty());
 		gpumap_detach(map);

@@ -118,6 +118,7 @@ EXTRA_DIST += %reldir%/model/rows.pml
 EXTRA_DIST += %reldir%/model/share_store.pml
 EXTRA_DIST += %reldir%/model/state.pml
 EXTRA_DIST += %reldir%/model/told.pml
+EXTRA_DIST += %reldir%/model/turn.pml
 EXTRA_DIST += %reldir%/model/wait.pml
 
 # Tests load stand-ins by LD_PRELOAD, which parts its paths at blanks.

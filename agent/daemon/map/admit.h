@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * admit - ROOM, PUBLISH and RESERVE: publish a layer map that a client has made, or
- * one of bytes that it asks for, reserve what the map charges, and let it wait
- * for room.
+ * admit - ROOM, PUBLISH and RESERVE: publish a layer map that a client has
+ * made, or one of bytes that it asks for, reserve what the map charges, and let
+ * it wait for room.
  *
  * A client plans from ROOM.  One transaction at a time changes reservations, so
  * what is admitted rests on the ledger until the slot is stored, except for

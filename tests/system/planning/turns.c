@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A model whose layers may lie on any rows waits for room: its client hears when
- * it is its turn, and may use the turn, miss it, or end in it.  The clients are
- * made by hand, so that each does what it does at the instant that is meant.
+ * A model whose layers may lie on any rows waits for room: its client hears
+ * when it is its turn, and may use the turn, miss it, or end in it.  The
+ * clients are made by hand, so that each does what it does at the instant that
+ * is meant.
  */
 
 #include <gpumap/plan.h>
@@ -148,7 +149,7 @@ static bool has_line(int n)
 	return EQ(line_length(), n);
 }
 
-/* The first @n of rows 0 to 2 but for @free of row 2, as a map of this process. */
+/* The first @n of rows 0 to 2 but for @free of row 2, as this process's map. */
 static void take(const char *name, uint32_t n, uint64_t free)
 {
 	static const uint32_t rows[] = { 0, 1, 2 };

@@ -663,8 +663,10 @@ static bool is_best(const struct scene *s, int *ret_fit)
 	bool any = try_all(s, s->q.strategy, &want, best);
 	int r = gm_auto_make(&s->q, &plan, NULL);
 
-	if (!any || r)
+	if (!any || r) {
+		gm_auto_free(&plan);
 		return !any && r == -ENOSPC;
+	}
 	for (uint32_t i = 0; i < plan.n_charges; i++)
 		for (uint32_t j = 0; j < plan.charges[i].n_layers; j++)
 			got[n++] = plan.charges[i].row;

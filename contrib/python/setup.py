@@ -34,12 +34,8 @@ def version():
 
 def library_sources():
     found = [*(TREE / "lib").rglob("*.c"), *(TREE / "shm").rglob("*.c")]
-    # Test points are of builds for tests, and the agent plans.
-    return sorted(
-        str(f)
-        for f in found
-        if f.name != "point.c" and f.parent != TREE / "lib/model/plan"
-    )
+    # Test points are of builds for tests.
+    return sorted(str(f) for f in found if f.name != "point.c")
 
 
 def pkg_config(option):

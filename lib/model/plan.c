@@ -601,7 +601,7 @@ static int place(struct planning *p)
 	while ((ret = attempt(p)) == -EAGAIN) {
 		if (p->room.wait_ns != 0 || ++n < ATTEMPTS)
 			continue;
-		if ((p->ours.flags & GPUMAP_PLAN_COMMIT) == 0)
+		if ((p->ours.flags & GPUMAP_PLAN_COMMIT) == 0 || !takes_any(p))
 			break;
 		p->room.wait_ns = STANDING_NS;
 		p->until_ns = gm_now_ns() + STANDING_NS;

@@ -382,6 +382,7 @@ void gm_wait_line_leave(struct gm_daemon *d, struct gm_wait_place *place)
 		next->previous = place->previous;
 	TAILQ_REMOVE(&d->line->places, place, entry);
 	place->number = 0;
+	place->came_ns = 0;
 	gm_wait_line_changed(d);
 }
 

@@ -34,7 +34,8 @@ struct gm_admit_place {
 	struct gm_daemon *d;
 	struct admission *request; /* NULL: the connection's */
 	struct gm_connection *connection;
-	struct gm_timer turn; /* the end of the turn */
+	struct gm_timer turn; /* the end of the turn, */
+	uint64_t end_ns;      /* at this time */
 	bool has_missed;      /* the last one */
 	bool is_late;         /* one has passed since its client was told */
 	char name[GM_NAME_BYTES];
@@ -138,7 +139,8 @@ static void end_turn(struct gm_timer *timer)
 static void begin_turn(struct gm_admit_place *place)
 {
 	place->turn.fired = end_turn;
-	gm_timer_set(place->d->loop, &place->turn, gm_loop_now() + TURN_NS);
+	place->end_ns = gm_loop_now() + TURN_NS;
+	gm_timer_set(place->d->loop, &place->turn, place->end_ns);
 }
 
 static bool is_over(const struct gm_admit_place *place)
@@ -310,6 +312,39 @@ static int time_is_over(const struct admission *a, const char *why,
 		      (unsigned long long)(a->place->wait_ns / NS_PER_S), last);
 }
 
+/* Its user's other maps may end. */
+static bool may_share(const struct admission *a)
+{
+	for (uint32_t i = 0; i < a->layers.n_rows; i++)
+		if (!gm_ledger_may_share(a->change.d, a->change.uid,
+					 a->charges[i].row,
+					 charge_bytes(&a->charges[i])))
+			return false;
+	return true;
+}
+
+/* The bytes that it waits for are within its user's share. */
+static int check_wanted(struct admission *a)
+{
+	struct gm_change *change = &a->change;
+	uint32_t slot = slot_of(a);
+
+	a->may_wait = true;
+	for (uint32_t i = 0; i < a->layers.n_rows; i++) {
+		const struct gm_charge_image *charge = &a->charges[i];
+		int ret =
+			gm_ledger_check_share(change->d, change->uid, slot,
+					      charge->row, charge_bytes(charge),
+					      change->why);
+
+		if (ret != 0) {
+			a->may_wait = may_share(a);
+			return ret;
+		}
+	}
+	return -ENOSPC;
+}
+
 /* A map that its client has made, on rows as it knows them. */
 static int check_made(struct admission *a)
 {
@@ -326,9 +361,9 @@ static int check_made(struct admission *a)
 			change->why, -EAGAIN,
 			"a row was given to another device meanwhile: ask "
 			"again");
-	a->may_wait = a->only_waits;
 	if (a->only_waits)
-		return -ENOSPC;
+		return check_wanted(a);
+	ret = gm_room_check_row(change->d, a->layers.base, change->why);
 	for (uint32_t i = 0; i < a->layers.n_rows && ret == 0; i++)
 		ret = gm_room_check_row(change->d, a->charges[i].row,
 					change->why);
@@ -422,17 +457,6 @@ static int check_turn(struct admission *a)
 	a->may_wait = error != 0;
 	a->place->wait.is_for_start = error == -EBUSY;
 	return error;
-}
-
-/* Its user's other maps may end. */
-static bool may_share(const struct admission *a)
-{
-	for (uint32_t i = 0; i < a->layers.n_rows; i++)
-		if (!gm_ledger_may_share(a->change.d, a->change.uid,
-					 a->charges[i].row,
-					 charge_bytes(&a->charges[i])))
-			return false;
-	return true;
 }
 
 /* Publishing checks it again; here the refusal says by how much it is too
@@ -574,6 +598,40 @@ static void put_place(struct admission *a, int status)
 		memset(place->claims, 0, sizeof(place->claims));
 }
 
+/* Would the map that it asks for be admitted now? */
+static bool would_fit(const struct admission *a)
+{
+	const struct gm_daemon *d = a->change.d;
+	uint32_t slot = slot_of(a);
+	char why[GM_WHY_BYTES];
+	struct gm_turn turn;
+
+	find_turn(a, &turn);
+	for (uint32_t i = 0; i < a->layers.n_rows; i++) {
+		uint64_t bytes = charge_bytes(&a->charges[i]);
+
+		if (bytes > gm_ledger_avail(d, a->charges[i].row, slot) ||
+		    gm_turn_check(d, &turn, a->charges[i].row, bytes, why) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* A client that waits on in its turn, though there is what it asks for, has
+ * missed the turn, and keeps nothing from others. */
+static void decline(struct admission *a)
+{
+	struct gm_admit_place *place = a->place;
+	bool declines =
+		a->only_waits && place->wait.number != 0 && would_fit(a);
+
+	if (declines)
+		memset(place->wait.claims, 0, sizeof(place->wait.claims));
+	if (declines && place->has_missed)
+		gm_wait_line_leave(place->d, &place->wait);
+	place->has_missed = declines && !place->has_missed;
+}
+
 static void enter_line(struct admission *a, uint64_t until_ns)
 {
 	struct gm_wait_place *place = &a->place->wait;
@@ -585,8 +643,8 @@ static void enter_line(struct admission *a, uint64_t until_ns)
 	for (uint32_t i = 0;
 	     a->is_reserve && place->number == 0 && i < a->reserve.n_bytes; i++)
 		place->bytes += a->tail[i];
-	a->place->has_missed = false;
 	memcpy(a->place->why, a->change.why, sizeof(a->place->why));
+	decline(a);
 	gm_wait_line_wait(a->change.d, place);
 	/* Room may have come in a turn that its client has not heard of. */
 	if (a->place->is_late)
@@ -677,7 +735,8 @@ static void answer(struct gm_change *change, struct gm_connection *c,
 						    a->layers.n_rows * 8 });
 }
 
-/* In its turn the place becomes the connection's. */
+/* In its turn, which one that came too late does not make longer, the place
+ * becomes the connection's. */
 static void refuse(struct gm_change *change, struct gm_connection *c,
 		   const struct gm_control *request, int status)
 {
@@ -693,7 +752,11 @@ static void refuse(struct gm_change *change, struct gm_connection *c,
 		place->request = NULL;
 		place->connection = c;
 		c->line = place;
-		begin_turn(place);
+		if (a->is_again)
+			begin_turn(place);
+		else
+			gm_timer_set(place->d->loop, &place->turn,
+				     place->end_ns);
 	}
 	snprintf(refusal.refusal.text, sizeof(refusal.refusal.text), "%s",
 		 change->why[0] != '\0' ? change->why : strerror(-status));
@@ -829,6 +892,7 @@ static int put_map(struct admission *a, const struct gm_publish *ask,
 {
 	struct gm_layers *layers = &a->layers;
 	int ret = put_runs(a, ask, parts->runs);
+	uint64_t sum = 0;
 
 	memcpy(a->charges, parts->charges,
 	       ask->n_charges * sizeof(a->charges[0]));
@@ -853,6 +917,11 @@ static int put_map(struct admission *a, const struct gm_publish *ask,
 	a->others = parts->rows;
 	a->n_others = ask->n_rows;
 	a->least_bytes = ask->least_bytes;
+	for (uint32_t i = 0; i < ask->n_charges; i++)
+		sum += charge_bytes(&a->charges[i]);
+	/* No more than it keeps from others is to come before its turn. */
+	if (ask->n_charges != 0 && a->least_bytes > sum)
+		a->least_bytes = sum;
 	a->shortage =
 		(struct gm_shortage){ ask->missing_bytes, ask->missing_row };
 	return ret;

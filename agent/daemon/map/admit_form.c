@@ -11,6 +11,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
 #include "gpumap.h"
+#include "lib/model/plan/dtype.h"
 
 #define START_MAX_NS UINT64_C(3600000000000)
 #define SPEC_BYTES   4096u
@@ -86,16 +87,18 @@ static int check_rows(struct gm_connection *c, const uint32_t *rows, uint32_t n)
 /* ---- PUBLISH ------------------------------------------------------------- */
 
 /* A map that is shown has a row for each layer; a request that only waits, or
- * waits no more, has none. */
+ * waits no more, has none.  Maps of certain rows have no turn to wait for. */
 static bool fits_together(const struct gm_publish *ask, uint32_t tail_bytes)
 {
 	bool is_shown = ask->n_runs != 0;
+	bool has_turns = ask->n_rows != 0 || ask->map.wait_ns == 0;
 
 	return ask->n_charges <= GM_ROWS && ask->n_runs <= GM_PLAN_RUNS_MAX &&
 	       ask->n_layers <= GM_LAYERS_MAX && ask->n_rows <= GM_ROWS &&
 	       ask->spec_bytes >= 1 && ask->spec_bytes <= SPEC_BYTES &&
 	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers) &&
-	       (!is_shown || (ask->n_charges != 0 && ask->n_layers != 0)) &&
+	       (is_shown ? ask->n_charges != 0 && ask->n_layers != 0
+			 : has_turns) &&
 	       sizeof(struct gm_charge_image) * (uint64_t)ask->n_charges +
 			       sizeof(struct gm_plan_run) *
 				       (uint64_t)ask->n_runs +
@@ -110,7 +113,8 @@ static bool is_known(const struct gm_publish *ask)
 	       ask->setting < GPUMAP_SETTING_RESERVE &&
 	       ask->strategy <= GPUMAP_STRATEGY_FEWEST &&
 	       ask->dtype <= GPUMAP_DTYPE_F8_E5M2 &&
-	       ask->compute_dtype <= GPUMAP_DTYPE_F8_E5M2;
+	       (ask->compute_dtype == 0 ||
+		gm_dtype_computes(ask->compute_dtype));
 }
 
 static bool can_be_charged(const struct gm_charge_image *charge)
@@ -123,8 +127,7 @@ static bool can_be_charged(const struct gm_charge_image *charge)
 	       sum <= INT64_MAX;
 }
 
-/* Each row is charged once; layers and what belongs to none lie on rows that
- * are there. */
+/* Each row is charged once, and layers lie on rows that are charged. */
 static int check_map(struct gm_connection *c, const struct gm_publish *ask,
 		     const struct gm_publish_parts *parts)
 {
@@ -141,7 +144,8 @@ static int check_map(struct gm_connection *c, const struct gm_publish *ask,
 		charged[row] = true;
 	}
 	for (uint32_t i = 0; i < ask->n_runs; i++) {
-		if (parts->runs[i].row >= n_rows)
+		if (parts->runs[i].row >= n_rows ||
+		    !charged[parts->runs[i].row])
 			return do_not_fit(c);
 		n_layers += parts->runs[i].n_layers;
 	}

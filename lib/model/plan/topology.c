@@ -211,16 +211,20 @@ uint64_t gm_topology_end(const struct gm_topology *t)
 
 #define FIELD_BYTES 64u
 
-/* The next field of an entry, up to a colon or the entry's end at @end. */
-static void take_field(const char **at, const char *end,
+/* The next field of an entry, up to a colon or the entry's end at @end.
+ * Returns false where it is too long. */
+static bool take_field(const char **at, const char *end,
 		       char ret_field[FIELD_BYTES])
 {
 	const char *colon = memchr(*at, ':', (size_t)(end - *at));
 	size_t n = (size_t)((colon ? colon : end) - *at);
 
-	snprintf(ret_field, FIELD_BYTES, "%.*s",
-		 (int)gm_min(n, FIELD_BYTES - 1), *at);
+	if (n >= FIELD_BYTES)
+		return false;
+	memcpy(ret_field, *at, n);
+	ret_field[n] = '\0';
 	*at = colon ? colon + 1 : end;
+	return true;
 }
 
 static int parse_entry(const char *at, const char *end, struct gm_topology *t,
@@ -230,9 +234,14 @@ static int parse_entry(const char *at, const char *end, struct gm_topology *t,
 	struct gm_topology_entry entry;
 	int r;
 
-	take_field(&at, end, layers);
-	take_field(&at, end, device);
-	take_field(&at, end, isq);
+	if (!take_field(&at, end, layers) || !take_field(&at, end, device) ||
+	    !take_field(&at, end, isq) || at != end)
+		return gm_error_set(err, -EINVAL,
+				    "entries are LAYERS, LAYERS:DEVICE, "
+				    "LAYERS:DEVICE:TYPE and LAYERS::TYPE",
+				    "Topology: an entry has more than three "
+				    "fields, or a field more than %u bytes",
+				    FIELD_BYTES - 1);
 	r = gm_topology_entry_parse(isq[0] ? isq : NULL,
 				    device[0] ? device : NULL, &entry, err);
 	if (r)

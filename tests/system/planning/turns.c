@@ -447,6 +447,62 @@ static void a_request_in_hand_is_not_tried(bool is_behind_another)
 	OK(has_line(0));
 }
 
+/* A client asks for what is there, and does not take it: that keeps the row
+ * from others for two turns at most. */
+static void one_that_declines_keeps_nothing(void)
+{
+	struct raw c = wait_behind_all(&waits), behind = come();
+
+	publish(&behind, &fixed);
+	OK(has_line(2));
+	give_back("has");
+	EQ(answer_of(&c), -EAGAIN);
+	publish(&c, &waits);
+	EQ(answer_of(&behind), 0);
+	raw_close(&c);
+	give_back("fixed");
+	raw_close(&behind);
+	OK(has_line(0));
+}
+
+/* Nor do requests that come too late make its turn longer. */
+static void turns_are_not_made_longer(void)
+{
+	struct raw c = wait_behind_all(&waits), behind = come();
+	struct gm_publish body = { .map = { .name = "model",
+					    .flags = GPUMAP_PLAN_COMMIT,
+					    .wait_ns = LONG_NS },
+				   .setting = GPUMAP_SETTING_AUTO,
+				   .n_layers = 1,
+				   .n_charges = 1,
+				   .n_runs = 1,
+				   .n_rows = 1,
+				   .spec_bytes = 4 };
+	struct {
+		struct gm_charge_image charge;
+		struct gm_plan_run run;
+		uint32_t row;
+		char spec[4];
+	} late = { { .row = 2 }, { 2, 1 }, 2, "2:1" };
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	publish(&behind, &fixed);
+	OK(has_line(2));
+	give_back("has");
+	EQ(answer_of(&c), -EAGAIN);
+	while (is_quiet(&behind) && story_now() < until) {
+		if (raw_ask_tail(&c, GM_CONTROL_PUBLISH, &body, sizeof(body),
+				 &late, sizeof(late)) != -EAGAIN)
+			break;
+		story_nap(100000);
+	}
+	EQ(answer_of(&behind), 0);
+	raw_close(&c);
+	give_back("fixed");
+	raw_close(&behind);
+	OK(has_line(0));
+}
+
 /* A map that was made from a look at other rows is made again. */
 static void rows_that_were_given_anew_are_looked_at(void)
 {
@@ -470,6 +526,12 @@ static void rows_that_were_given_anew_are_looked_at(void)
 			sizeof(tail.charge) + sizeof(tail.run) + 4),
 	   -EAGAIN);
 	body.rows_given--;
+	/* Layers lie on rows that are charged. */
+	tail.run.row = 1;
+	EQ(raw_ask_tail(&c, GM_CONTROL_PUBLISH, &body, sizeof(body), &tail,
+			sizeof(tail.charge) + sizeof(tail.run) + 4),
+	   -EINVAL);
+	tail.run.row = 2;
 	EQ(raw_ask_tail(&c, GM_CONTROL_PUBLISH, &body, sizeof(body), &tail,
 			sizeof(tail.charge) + sizeof(tail.run) + 4),
 	   0);
@@ -493,6 +555,8 @@ TAP_CASE()
 		a_place_can_be_left();
 		one_that_is_dropped_in_its_turn_hears_of_it();
 		its_time_may_be_over();
+		one_that_declines_keeps_nothing();
+		turns_are_not_made_longer();
 		a_request_in_hand_is_not_tried(false);
 		a_request_in_hand_is_not_tried(true);
 		rows_that_were_given_anew_are_looked_at();

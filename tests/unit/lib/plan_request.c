@@ -282,8 +282,8 @@ static void lies_are_not_believed(void)
 	EQ(ask_any(&request), 0);
 }
 
-/* One map is made for each -EAGAIN.  One that is not to wait is, after the
- * second, made to for two seconds. */
+/* One map is made for each -EAGAIN.  One that a strategy places, and that is
+ * not to wait, is after the second made to for two seconds. */
 static void a_plan_that_came_too_late_is_made_again(void)
 {
 	struct gpumap_plan_request request = request_of();
@@ -306,6 +306,12 @@ static void a_plan_that_came_too_late_is_made_again(void)
 	asked(&body, sizeof(body));
 	EQ(body.map.wait_ns, 0);
 	answer_well();
+	peer.plan_agains = 2;
+	EQ(ask_any(&request), -EAGAIN);
+	request.setting = GPUMAP_SETTING_AUTO;
+	request.text = NULL;
+	answer_well();
+	answer(0, &good_reply, sizeof(good_reply.head), sizeof(good_reply) - 8);
 	peer.plan_agains = 2;
 	EQ(ask_any(&request), 0);
 	EQ(peer.n_rooms, 3);

@@ -368,6 +368,11 @@ static void ranges_are_a_text_as_well(void)
 		{ ";0:cpu", NULL, "empty" },
 		{ "18446744073709551615", NULL, "too large" },
 		{ "0: cpu", NULL, "Device specifier must match" },
+		{ "0-16:cpu:Q8_0:junk", NULL, "more than three fields" },
+		{ "0-16:cpu:Q8_0:", "0-16:cpu:Q8_0", NULL },
+		{ "00000000000000000000000000000000000000000000000000000000"
+		  "000001234-5:cpu",
+		  NULL, "more than 63 bytes" },
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {

@@ -122,16 +122,22 @@ static void drop_place(struct gm_admit_place *place)
 	free(place);
 }
 
-static void end_turn(struct gm_timer *timer)
+/* After the second one it comes last, and keeps nothing from others. */
+static void miss_turn(struct gm_admit_place *place)
 {
-	struct gm_admit_place *place =
-		gm_owner(timer, struct gm_admit_place, turn);
-
 	if (place->has_missed) {
 		gm_wait_line_leave(place->d, &place->wait);
 		memset(place->wait.claims, 0, sizeof(place->wait.claims));
 	}
 	place->has_missed = !place->has_missed;
+}
+
+static void end_turn(struct gm_timer *timer)
+{
+	struct gm_admit_place *place =
+		gm_owner(timer, struct gm_admit_place, turn);
+
+	miss_turn(place);
 	place->is_late = true;
 	gm_wait_line_wait(place->d, &place->wait);
 }
@@ -579,6 +585,9 @@ static void put_rows(struct admission *a)
 	place->takes_all = a->n_others == 0;
 	if (place->takes_all)
 		memcpy(place->rows, place->claims, sizeof(place->rows));
+	/* A turn can come for these alone. */
+	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
+		place->claims[i] &= place->rows[i];
 }
 
 /* A reservation of any row has its claims already. */
@@ -598,38 +607,36 @@ static void put_place(struct admission *a, int status)
 		memset(place->claims, 0, sizeof(place->claims));
 }
 
-/* Would the map that it asks for be admitted now? */
-static bool would_fit(const struct admission *a)
+/* Is there now what it keeps from others? */
+static bool could_have_it(const struct admission *a)
 {
 	const struct gm_daemon *d = a->change.d;
 	uint32_t slot = slot_of(a);
 	char why[GM_WHY_BYTES];
 	struct gm_turn turn;
+	bool keeps = false;
 
 	find_turn(a, &turn);
 	for (uint32_t i = 0; i < a->layers.n_rows; i++) {
+		uint32_t row = a->charges[i].row;
 		uint64_t bytes = charge_bytes(&a->charges[i]);
 
-		if (bytes > gm_ledger_avail(d, a->charges[i].row, slot) ||
-		    gm_turn_check(d, &turn, a->charges[i].row, bytes, why) != 0)
+		if (bytes > gm_ledger_avail(d, row, slot) ||
+		    gm_turn_check(d, &turn, row, bytes, why) != 0)
 			return false;
+		keeps |= gm_wait_line_has_row(a->place->wait.claims, row);
 	}
-	return true;
+	return keeps;
 }
 
 /* A client that waits on in its turn, though there is what it asks for, has
- * missed the turn, and keeps nothing from others. */
-static void decline(struct admission *a)
+ * missed the turn. */
+static void note_turn(struct admission *a)
 {
-	struct gm_admit_place *place = a->place;
-	bool declines =
-		a->only_waits && place->wait.number != 0 && would_fit(a);
-
-	if (declines)
-		memset(place->wait.claims, 0, sizeof(place->wait.claims));
-	if (declines && place->has_missed)
-		gm_wait_line_leave(place->d, &place->wait);
-	place->has_missed = declines && !place->has_missed;
+	if (a->only_waits && a->place->wait.number != 0 && could_have_it(a))
+		miss_turn(a->place);
+	else
+		a->place->has_missed = false;
 }
 
 static void enter_line(struct admission *a, uint64_t until_ns)
@@ -644,7 +651,7 @@ static void enter_line(struct admission *a, uint64_t until_ns)
 	     a->is_reserve && place->number == 0 && i < a->reserve.n_bytes; i++)
 		place->bytes += a->tail[i];
 	memcpy(a->place->why, a->change.why, sizeof(a->place->why));
-	decline(a);
+	note_turn(a);
 	gm_wait_line_wait(a->change.d, place);
 	/* Room may have come in a turn that its client has not heard of. */
 	if (a->place->is_late)
@@ -754,9 +761,11 @@ static void refuse(struct gm_change *change, struct gm_connection *c,
 		c->line = place;
 		if (a->is_again)
 			begin_turn(place);
-		else
+		else if (gm_loop_now() < place->end_ns)
 			gm_timer_set(place->d->loop, &place->turn,
 				     place->end_ns);
+		else
+			gm_wait_line_wait(place->d, &place->wait);
 	}
 	snprintf(refusal.refusal.text, sizeof(refusal.refusal.text), "%s",
 		 change->why[0] != '\0' ? change->why : strerror(-status));

@@ -230,12 +230,15 @@ static bool take_field(const char **at, const char *end,
 static int parse_entry(const char *at, const char *end, struct gm_topology *t,
 		       struct gm_plan_error *err)
 {
+	uint32_t n_colons = 0;
 	char layers[FIELD_BYTES], device[FIELD_BYTES], isq[FIELD_BYTES];
 	struct gm_topology_entry entry;
 	int r;
 
-	if (!take_field(&at, end, layers) || !take_field(&at, end, device) ||
-	    !take_field(&at, end, isq) || at != end)
+	for (const char *c = at; c < end; c++)
+		n_colons += *c == ':';
+	if (n_colons > 2 || !take_field(&at, end, layers) ||
+	    !take_field(&at, end, device) || !take_field(&at, end, isq))
 		return gm_error_set(err, -EINVAL,
 				    "entries are LAYERS, LAYERS:DEVICE, "
 				    "LAYERS:DEVICE:TYPE and LAYERS::TYPE",

@@ -32,6 +32,8 @@ struct asked {
 	uint64_t bytes;   /* of it */
 	bool is_anywhere; /* rows 0 to 2 would do as well */
 	bool only_waits;
+	bool has_no_charge;
+	uint32_t only_row; /* that would do; 0: rows 0 to 2 */
 	uint64_t wait_ns;
 };
 
@@ -81,9 +83,11 @@ static void publish(struct raw *c, const struct asked *asked)
 		.setting = asked->is_anywhere ? GPUMAP_SETTING_AUTO
 					      : GPUMAP_SETTING_MANUAL,
 		.n_layers = asked->only_waits ? 0 : 1,
-		.n_charges = 1,
+		.n_charges = asked->has_no_charge ? 0 : 1,
 		.n_runs = asked->only_waits ? 0 : 1,
-		.n_rows = asked->is_anywhere ? 3 : 0,
+		.n_rows = !asked->is_anywhere ? 0
+			  : asked->only_row   ? 1
+					      : 3,
 		.spec_bytes = 4,
 		.base_row = asked->row,
 		.least_bytes = asked->bytes,
@@ -93,7 +97,7 @@ static void publish(struct raw *c, const struct asked *asked)
 			    .n_layers = 1,
 			    .weight_bytes = asked->bytes },
 		.run = { asked->row, 1 },
-		.rows = { 0, 1, 2 },
+		.rows = { asked->only_row, 1, 2 },
 		.spec = "2:1",
 	};
 	char tail[sizeof(parts)];
@@ -104,8 +108,8 @@ static void publish(struct raw *c, const struct asked *asked)
 
 	(void)ask_room(c, asked->name, &body.rows_given);
 	snprintf(body.map.name, sizeof(body.map.name), "%s", asked->name);
-	memcpy(tail, &parts.charge, sizeof(parts.charge));
-	n += (uint32_t)sizeof(parts.charge);
+	memcpy(tail, &parts.charge, body.n_charges * sizeof(parts.charge));
+	n += body.n_charges * (uint32_t)sizeof(parts.charge);
 	memcpy(tail + n, &parts.run, body.n_runs * sizeof(parts.run));
 	n += body.n_runs * (uint32_t)sizeof(parts.run);
 	memcpy(tail + n, parts.rows, body.n_rows * 4);
@@ -465,6 +469,54 @@ static void one_that_declines_keeps_nothing(void)
 	OK(has_line(0));
 }
 
+/* A place keeps no row for which its turn cannot come. */
+static void rows_are_kept_for_a_turn_alone(void)
+{
+	struct asked elsewhere = waits;
+	struct raw c = come(), other = come();
+
+	take("has", 1, 0);
+	elsewhere.only_row = 1;
+	publish(&c, &elsewhere);
+	OK(has_line(1));
+	EQ(ask_room(&other, "other", NULL).most_bytes, UINT64_MAX);
+	raw_close(&c);
+	raw_close(&other);
+	OK(has_line(0));
+	give_back("has");
+}
+
+/* Two that fit nowhere, and keep nothing, come to rest. */
+static void those_that_ask_for_nothing_come_to_rest(void)
+{
+	struct asked nothing = waits;
+	struct raw c[] = { come(), come() };
+	uint64_t until = story_now() + 2 * SECOND;
+	uint32_t n_told = 0;
+
+	take("has", 3, 0);
+	nothing.has_no_charge = true;
+	for (int i = 0; i < 2; i++)
+		publish(&c[i], &nothing);
+	OK(has_line(2));
+	give_back("has");
+	while (story_now() < until) {
+		for (int i = 0; i < 2; i++) {
+			if (is_quiet(&c[i]))
+				continue;
+			n_told += answer_of(&c[i]) == -EAGAIN;
+			publish(&c[i], &nothing);
+		}
+		story_nap(1000);
+	}
+	NOTE("told %u times in 2 s", n_told);
+	/* They are told of the change, and at each look. */
+	OK(n_told >= 2 && n_told <= 20);
+	raw_close(&c[0]);
+	raw_close(&c[1]);
+	OK(has_line(0));
+}
+
 /* Nor do requests that come too late make its turn longer. */
 static void turns_are_not_made_longer(void)
 {
@@ -556,6 +608,8 @@ TAP_CASE()
 		one_that_is_dropped_in_its_turn_hears_of_it();
 		its_time_may_be_over();
 		one_that_declines_keeps_nothing();
+		rows_are_kept_for_a_turn_alone();
+		those_that_ask_for_nothing_come_to_rest();
 		turns_are_not_made_longer();
 		a_request_in_hand_is_not_tried(false);
 		a_request_in_hand_is_not_tried(true);

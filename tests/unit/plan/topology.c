@@ -369,7 +369,7 @@ static void ranges_are_a_text_as_well(void)
 		{ "18446744073709551615", NULL, "too large" },
 		{ "0: cpu", NULL, "Device specifier must match" },
 		{ "0-16:cpu:Q8_0:junk", NULL, "more than three fields" },
-		{ "0-16:cpu:Q8_0:", "0-16:cpu:Q8_0", NULL },
+		{ "0-16:cpu:Q8_0:", NULL, "more than three fields" },
 		{ "00000000000000000000000000000000000000000000000000000000"
 		  "000001234-5:cpu",
 		  NULL, "more than 63 bytes" },

@@ -24,6 +24,8 @@ PARTS = ["include", "lib", "shm"]
 FILES = ["configure.ac", "LICENSES/MIT.txt"]
 SYSTEM_LIB = os.environ.get("GPUMAP_SYSTEM_LIB") == "1"
 FLAGS = ["-std=gnu11", "-fvisibility=hidden", "-D_GNU_SOURCE", "-g0"]
+# Functions that nothing here calls stay out, such as those that plan nodes.
+FLAGS += ["-ffunction-sections", "-fdata-sections"]
 
 
 def version():
@@ -105,7 +107,10 @@ core = Extension(
     include_dirs=["core"],
     define_macros=[("Py_LIMITED_API", "0x030b0000")],
     extra_compile_args=FLAGS + os.environ.get("GPUMAP_CFLAGS", "").split(),
-    extra_link_args=[f"-Wl,--version-script={HERE / 'core/core.map'}"]
+    extra_link_args=[
+        f"-Wl,--version-script={HERE / 'core/core.map'}",
+        "-Wl,--gc-sections",
+    ]
     + os.environ.get("GPUMAP_LDFLAGS", "").split(),
     py_limited_api=True,
 )

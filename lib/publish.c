@@ -21,49 +21,6 @@ int gm_map_put_name(struct gpumap *map, const char *name, char ret_name[64])
 	return 0;
 }
 
-int gpumap_layers_publish(struct gpumap *map,
-			  const struct gpumap_layers_request *request)
-{
-	static const char padding[8];
-	struct gpumap_layers_request ours;
-	struct gm_layers_publish body = { 0 };
-	struct gm_layers_publish_reply reply;
-	struct gm_call call = { GM_REQUEST(GM_CONTROL_LAYERS_PUBLISH, body),
-				GM_REPLY(reply) };
-	size_t spec_bytes;
-	int ret = gm_map_begin(map);
-
-	if (ret == 0)
-		ret = gm_map_size_in(map, &ours, sizeof(ours), request);
-	if (ret == 0)
-		ret = gm_map_put_name(map, ours.name, body.name);
-	if (ret != 0)
-		return ret;
-	if (ours.spec == NULL)
-		return gm_refuse(map, -EINVAL, "a layer map needs a spec");
-	spec_bytes = strlen(ours.spec) + 1;
-	if (spec_bytes > GM_CONTROL_BYTES_MAX)
-		return gm_refuse(map, -EINVAL,
-				 "the spec has more than a megabyte");
-	if (ours.n_layers > GM_LAYERS_MAX)
-		return gm_refuse(map, -EINVAL,
-				 "a layer map has at most 65536 layers");
-	if (ours.layer_bytes != NULL && ours.n_layers == 0)
-		return gm_refuse(map, -EINVAL,
-				 "sizes of layers need the number of layers");
-	body.n_layers = ours.n_layers;
-	body.dtype = ours.dtype;
-	body.other_bytes = ours.other_bytes;
-	body.spec_bytes = (uint32_t)spec_bytes;
-	body.n_bytes = ours.layer_bytes != NULL ? ours.n_layers : 0;
-	call.tail[0] = (struct iovec){ (void *)ours.spec, spec_bytes };
-	call.tail[1] = (struct iovec){ (void *)padding, -spec_bytes % 8 };
-	call.tail[2] = (struct iovec){ (void *)ours.layer_bytes,
-				       8 * (size_t)body.n_bytes };
-	call.n_tail = 3;
-	return gm_map_call(map, &call, 0);
-}
-
 static int release(struct gpumap *map, uint32_t kind, uint32_t flags,
 		   const char *name)
 {

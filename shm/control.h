@@ -41,7 +41,6 @@
 enum gm_control_type {
 	GM_CONTROL_HELLO = 1,
 	GM_CONTROL_MAP = 2, /* carries 1 descriptor back: the segment */
-	GM_CONTROL_LAYERS_PUBLISH = 3,
 	GM_CONTROL_RELEASE = 4,
 	GM_CONTROL_PIN = 5,
 	GM_CONTROL_UNPIN = 6,
@@ -120,21 +119,6 @@ struct gm_hello_reply {
 	 * another file has the map of an earlier agent.  0: not known. */
 	uint64_t segment_dev;
 	uint64_t segment_ino;
-};
-
-/* LAYERS_PUBLISH: tail: the spec, then padding to 8, then n_bytes uint64_t.
- * Reply: gm_layers_publish_reply. */
-struct gm_layers_publish {
-	char name[64];
-	uint32_t n_layers; /* of the model, 0: as the spec says */
-	uint32_t dtype;
-	uint64_t other_bytes;
-	uint32_t spec_bytes; /* with the NUL */
-	uint32_t n_bytes;    /* n_layers, or 0: sizes not known */
-};
-
-struct gm_layers_publish_reply {
-	uint64_t version;
 };
 
 /* RELEASE, PIN: an object by name.  RELEASE has no reply body. */
@@ -731,7 +715,6 @@ _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");
 _Static_assert(sizeof(struct gm_hello) == 16, "wire");
 _Static_assert(sizeof(struct gm_hello_reply) == 40, "wire");
-_Static_assert(sizeof(struct gm_layers_publish) == 88, "wire");
 _Static_assert(sizeof(struct gm_object_name) == 72, "wire");
 _Static_assert(sizeof(struct gm_pin_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_change_ask) == 8, "wire");

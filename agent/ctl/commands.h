@@ -62,7 +62,7 @@ COMMAND("uncordon", "ROW", "end that", 1, gm_ctl_uncordon, false)
 COMMAND("maps", "", "all layer maps", 0, gm_ctl_maps, false)
 COMMAND("layers", "NAME", "which row holds each layer of a map", 1,
 	gm_ctl_layers, false)
-COMMAND("publish", "NAME --spec SPEC [--model DIR | --layers N]",
+COMMAND("publish", "NAME --spec SPEC [--model DIR | [--layers N] [--keep]]",
 	"publish a layer map", 1, gm_ctl_publish, false)
 COMMAND("release", "NAME", "take a layer map back", 1, gm_ctl_release, false)
 COMMAND("load",

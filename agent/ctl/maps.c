@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/ctl/fields.h"
 #include "agent/ctl/plan.h"
 #include "agent/reader/list.h"
+#include "shm/layout.h"
 
 /* A whole layer map in private memory. */
 struct layer_map {
@@ -177,6 +179,36 @@ void gm_ctl_layers(struct gm_ctl *ctl)
 	free(map.charges);
 }
 
+/* Is there a map that says the same?  Another user's does not. */
+static bool is_there(const struct gm_ctl *ctl,
+		     const struct gpumap_layers_request *request)
+{
+	const struct gpumap_plan_request ask = {
+		.size = sizeof(ask),
+		.setting = GPUMAP_SETTING_MANUAL,
+		.text = request->spec,
+		.n_layers = request->n_layers,
+	};
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	struct gpumap_layers head = { .size = sizeof(head) };
+	uint32_t *rows = gm_ctl_alloc(2 * (size_t)GM_LAYERS_MAX, sizeof(*rows));
+	uint32_t *theirs = rows + GM_LAYERS_MAX;
+	bool is_same =
+		gpumap_layers_read(ctl->map, request->name, &head, theirs, NULL,
+				   GM_LAYERS_MAX, NULL, 0) == 0 &&
+		gpumap_plan_make(ctl->map, &ask, &plan, rows, GM_LAYERS_MAX,
+				 NULL, 0) == 0 &&
+		head.owner_uid == geteuid() && head.flags == 0 &&
+		head.setting == GPUMAP_SETTING_MANUAL &&
+		head.layer_bytes == 0 && head.other_bytes == 0 &&
+		head.n_layers == plan.n_layers &&
+		head.base_row == plan.base_row &&
+		memcmp(rows, theirs, head.n_layers * sizeof(*rows)) == 0;
+
+	free(rows);
+	return is_same;
+}
+
 void gm_ctl_publish(struct gm_ctl *ctl)
 {
 	struct gpumap_layers_request request = { .size = sizeof(request),
@@ -188,9 +220,11 @@ void gm_ctl_publish(struct gm_ctl *ctl)
 	int ret;
 
 	if (GM_TEXT(ctl, SPEC) == NULL ||
-	    (GM_TEXT(ctl, MODEL) != NULL && GM_GIVEN(ctl, LAYERS)))
+	    (GM_TEXT(ctl, MODEL) != NULL &&
+	     (GM_GIVEN(ctl, LAYERS) || GM_GIVEN(ctl, KEEP))))
 		gm_ctl_wrong("publish needs --spec, and --model or --layers or "
-			     "neither of them");
+			     "neither of them; --keep is for a map without a "
+			     "model");
 	if (GM_NUMBER(ctl, LAYERS) > UINT32_MAX)
 		gm_ctl_wrong("--layers: a layer map has at most 65536");
 	request.n_layers = (uint32_t)GM_NUMBER(ctl, LAYERS);
@@ -201,7 +235,9 @@ void gm_ctl_publish(struct gm_ctl *ctl)
 		request.other_bytes = model.other_bytes;
 		request.dtype = gm_weights_dtype(model.type);
 	}
-	ret = gpumap_layers_publish(ctl->map, &request);
+	ret = GM_GIVEN(ctl, KEEP) && is_there(ctl, &request)
+		      ? 0
+		      : gpumap_layers_publish(ctl->map, &request);
 	if (ret != 0)
 		gm_ctl_fail(ctl, ret, "publish \"%s\"", request.name);
 	ret = read_head(ctl, request.name, &head);

@@ -105,5 +105,6 @@ OPTION(PORT, "port", COUNT)
 OPTION(SYNC, "sync", TEXT)
 OPTION(STOP_WHEN_LOST, "stop-when-lost", NONE)
 OPTION(INTERVAL, "interval", TEXT)
+OPTION(KEEP, "keep", NONE)
 
 #undef OPTION

@@ -35,7 +35,6 @@
 #include "agent/daemon/health/vendors.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
-#include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/masks/device_replicas.h"
@@ -52,7 +51,7 @@
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/listener.h"
 #include "agent/daemon/sessions/map_waits.h"
-#include "agent/daemon/sharing/listed_models.h"
+#include "agent/daemon/sharing/listed.h"
 #include "agent/daemon/sharing/share_store.h"
 #include "agent/daemon/state/state.h"
 #include "agent/daemon/subscribers.h"
@@ -93,7 +92,7 @@ struct whole {
 	struct gm_io_thread io_thread;
 	struct gm_io_thread heavy_thread;
 	struct gm_changes changes;
-	struct gm_listed_models models;
+	struct gm_listed_things listed;
 	struct gm_cluster_copies cluster;
 
 	int lock;
@@ -143,7 +142,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.io_thread = &w->io_thread;
 	w->d.heavy_thread = &w->heavy_thread;
 	w->d.changes = &w->changes;
-	w->d.models = &w->models;
+	w->d.listed = &w->listed;
 	w->d.cluster = &w->cluster;
 	gm_wait_line_init(&w->d);
 	return &w->d;
@@ -218,13 +217,13 @@ static void check_names(struct gm_daemon *d)
 
 static void tell_status(struct gm_daemon *d)
 {
-	char status[GM_MANAGER_STATUS_BYTES], models[GM_LISTED_MODELS_BYTES];
+	char status[GM_MANAGER_STATUS_BYTES], models[GM_LISTED_BYTES];
 	uint32_t ready = 0;
 
 	for (uint32_t row = 0; row < d->devices->n; row++)
 		ready += d->devices->of[row]->moving.state ==
 			 GPUMAP_DEVICE_READY;
-	gm_listed_models_tell(d, models);
+	gm_listed_tell(d, models);
 	snprintf(status, sizeof(status),
 		 "%s; %u of %u rows ready; %u sessions%s",
 		 d->draining ? "ending" : "serving", ready, d->devices->n,
@@ -272,7 +271,7 @@ static void drain(struct gm_daemon *d)
 	       (unsigned long long)(d->config->drain_ns / 1000000));
 	gm_timer_set(d->loop, &w->drain_limit,
 		     gm_loop_now() + d->config->drain_ns);
-	gm_listed_models_drain(d);
+	gm_listed_drain(d);
 	gm_listener_drain(d);
 	gm_supervisor_drain(d);
 }
@@ -415,7 +414,7 @@ static int open_segment(struct gm_daemon *d)
 
 static int publish_all(struct gm_daemon *d)
 {
-	char why[GM_WHY_BYTES] = "", where[GM_CONFIG_WHY_BYTES];
+	char why[GM_WHY_BYTES] = "";
 	int ret;
 
 	ret = gm_epochs_start(d, why);
@@ -440,8 +439,6 @@ static int publish_all(struct gm_daemon *d)
 	if (ret != 0)
 		return failed("state", why, gm_exit_status(ret));
 	gm_epochs_give_all(d);
-	if (gm_maps_configured(d, where, sizeof(where)) != 0)
-		return failed("config", where, GM_EXIT_CONFIG);
 	return 0;
 }
 
@@ -605,7 +602,7 @@ static void stop(struct gm_daemon *d)
 	if (gm_transactions_exit(d, gm_loop_now() + more_ns) != 0)
 		leave(d);
 	gm_wait_line_exit(d);
-	gm_listed_models_exit(d);
+	gm_listed_exit(d);
 	gm_listener_exit(d);
 	gm_cluster_exit(d);
 	gm_supervisor_exit(d);
@@ -653,7 +650,8 @@ static void announce(struct gm_daemon *d)
 	struct whole *w = whole_of(d);
 
 	if (!d->is_open || w->announced || d->draining ||
-	    !gm_devices_ready(d) || gm_mask_state_are_made(d))
+	    !gm_devices_ready(d) || gm_mask_state_are_made(d) ||
+	    !gm_listed_maps_tried(d))
 		return;
 	w->announced = true;
 	gm_manager_ready(d->manager);
@@ -671,9 +669,9 @@ static void on_turn(struct gm_loop *loop)
 
 	if (d->cards->is_listed)
 		open_listed(d);
+	if (d->is_open)
+		gm_listed_look(d, w->announced);
 	announce(d);
-	if (w->announced)
-		gm_listed_models_look(d);
 	gm_map_waits_look(d);
 	if (d->draining && gm_transactions_drained(d) &&
 	    gm_listener_drained(d) && gm_supervisor_drained(d))

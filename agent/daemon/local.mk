@@ -52,9 +52,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/map/calibration.c %reldir%/map/calibration.h \
 	%reldir%/map/cordon.c %reldir%/map/cordon.h \
-	%reldir%/map/layer_maps.c %reldir%/map/layer_maps.h \
 	%reldir%/map/map_kind.c %reldir%/map/map_kind.h \
-	%reldir%/map/map_publish.c %reldir%/map/map_publish.h \
 	%reldir%/map/pins.c %reldir%/map/pins.h \
 	%reldir%/map/admit.c %reldir%/map/admit.h \
 	%reldir%/map/admit_form.c %reldir%/map/admit_form.h \
@@ -118,7 +116,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/sharing/export_accounting.c \
 	%reldir%/sharing/export_accounting.h \
 	%reldir%/sharing/exports.c %reldir%/sharing/exports.h \
-	%reldir%/sharing/listed_models.c %reldir%/sharing/listed_models.h \
+	%reldir%/sharing/listed.c %reldir%/sharing/listed.h \
 	%reldir%/sharing/peer_access.c %reldir%/sharing/peer_access.h \
 	%reldir%/sharing/peer_copy.c %reldir%/sharing/peer_copy.h \
 	%reldir%/sharing/peer_mapping.c %reldir%/sharing/peer_mapping.h \

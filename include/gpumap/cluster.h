@@ -241,7 +241,7 @@ struct gpumap_cluster_request {
  *				size
  *		-EMSGSIZE	too much for one request: use MORE
  *		-ENOMEM, -EACCES, -ECONNREFUSED, -ECONNRESET, -ETIMEDOUT,
- *		-EPROTO, -EOWNERDEAD	as gpumap_layers_publish()
+ *		-EPROTO, -EOWNERDEAD	as gpumap_plan_make()
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket
  * Threads	any, in turn

@@ -185,56 +185,6 @@ GPUMAP_API int gpumap_layers_read(const struct gpumap *map, const char *name,
 GPUMAP_API int gpumap_layers_next(const struct gpumap *map, uint32_t *cursor,
 				  char ret_name[GPUMAP_NAME_MAX + 1]);
 
-struct gpumap_layers_request {
-	size_t size; /* sizeof(struct gpumap_layers_request) */
-	const char *name;
-	const char *spec;            /* "ROW:LAYERS;ROW:LAYERS" or "LAYERS" */
-	uint32_t n_layers;           /* of the model; 0: as the spec has */
-	uint32_t dtype;              /* enum gpumap_dtype */
-	const uint64_t *layer_bytes; /* n_layers of them, the last one's with
-				      * the head; NULL: not known */
-	uint64_t other_bytes;        /* of what belongs to no layer */
-};
-
-/*
- * gpumap_layers_publish - have the agent publish a layer map
- *
- * A map of this name is replaced in one step, if this user owns it.  The map
- * stays until it is released, over restarts of the agent and of the machine.
- *
- * Returns	0
- *		-EINVAL		the name, the spec or a number was refused, such
- *				as n_layers above 65536
- *		-E2BIG		the spec places more layers than a map may have,
- *				or has more entries than there can be rows; or a
- *				field newer than this library
- *		-ENODEV		the spec names a row that does not exist
- *		-EAGAIN		a row was given to another device meanwhile
- *		-EPERM		the name belongs to another user
- *		-EDQUOT		this user has published as many maps or bytes as
- *				it may, or 32 MiB of its requests wait for their
- *				turn
- *		-ENOSPC		the segment is full, or the agent's disk
- *		-EROFS, -EIO	the agent's disk is read-only, or fails: the
- *				previous publication stays
- *		-EACCES		this user may not talk to the agent
- *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
- *		-ETIMEDOUT	it runs, and did not answer within
- *				gpumap_request_limit()
- *		-EPROTO, -EMFILE, -ENFILE, -ENOMEM	as every request, see
- *				gpumap_refusal()
- *		-EMSGSIZE	more than fits through a socket on this machine:
- *				beyond some 50000 layers with sizes,
- *				net.core.wmem_max decides
- *		-EOWNERDEAD	called in a forked child
- *		gpumap_refusal() says what was wrong
- * Cost		a round trip on the control socket
- * Threads	any, in turn
- */
-GPUMAP_API int
-gpumap_layers_publish(struct gpumap *map,
-		      const struct gpumap_layers_request *request);
-
 /*
  * gpumap_layers_release - have the agent remove a layer map
  *

@@ -310,7 +310,7 @@ struct gpumap_mesh_request {
  *		-ENODEV		a row that does not exist
  *		-EAGAIN, -EPERM, -EDQUOT, -ENOSPC, -EROFS, -EIO, -ENOMEM,
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EMSGSIZE, -EOWNERDEAD
- *				as gpumap_layers_publish()
+ *				as gpumap_plan_make()
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket
  * Threads	any, in turn
@@ -381,7 +381,7 @@ struct gpumap_mesh_join {
  *		-EDQUOT		this user's processes are 1024 ranks of groups
  *				already
  *		-E2BIG, -ENOMEM, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
- *				as gpumap_layers_publish()
+ *				as gpumap_plan_make()
  *		gpumap_refusal() says what was wrong, and names the missing
  *		ranks
  * Cost		a round trip on the control socket, and the wait; other requests

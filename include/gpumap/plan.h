@@ -221,8 +221,14 @@ struct gpumap_plan_charge {
  *				fails, so that the map would not outlast the
  *				agent, or the map that this held one replaces
  *				would outlast it
- *		-EMSGSIZE, -ENOMEM, -EACCES, -ECONNREFUSED, -ECONNRESET,
- *		-EOWNERDEAD	as gpumap_layers_publish()
+ *		-EACCES		this user may not talk to the agent
+ *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
+ *		-EPROTO, -EMFILE, -ENFILE, -ENOMEM	as every request, see
+ *				gpumap_refusal()
+ *		-EMSGSIZE	more than fits through a socket on this machine:
+ *				beyond some 50000 layers with sizes,
+ *				net.core.wmem_max decides
+ *		-EOWNERDEAD	called in a forked child
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket, a second one to publish, and
  *		the plan: a millisecond for 80 layers on 8 rows; with
@@ -233,6 +239,34 @@ GPUMAP_API int
 gpumap_plan_make(struct gpumap *map, const struct gpumap_plan_request *request,
 		 struct gpumap_plan *ret_plan, uint32_t *ret_rows, size_t n,
 		 struct gpumap_plan_charge *ret_charges, size_t n_charges);
+
+struct gpumap_layers_request {
+	size_t size; /* sizeof(struct gpumap_layers_request) */
+	const char *name;
+	const char *spec;            /* "ROW:LAYERS;ROW:LAYERS" or "LAYERS" */
+	uint32_t n_layers;           /* of the model; 0: as the spec has */
+	uint32_t dtype;              /* enum gpumap_dtype */
+	const uint64_t *layer_bytes; /* n_layers of them, the last one's with
+				      * the head; NULL: not known */
+	uint64_t other_bytes;        /* of what belongs to no layer */
+};
+
+/*
+ * gpumap_layers_publish - publish a layer map by its spec
+ *
+ * This is gpumap_plan_make() with GPUMAP_SETTING_MANUAL and
+ * GPUMAP_PLAN_PUBLISH, but that the map's charges are weights alone: a map of
+ * this name is replaced in one step, if this user owns it, and no memory is
+ * reserved.  The map stays until it is released, over restarts of the agent and
+ * of the machine.
+ *
+ * Returns	as gpumap_plan_make()
+ * Cost		two round trips on the control socket, and a write to disk
+ * Threads	any, in turn
+ */
+GPUMAP_API int
+gpumap_layers_publish(struct gpumap *map,
+		      const struct gpumap_layers_request *request);
 
 #ifdef __cplusplus
 }

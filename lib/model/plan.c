@@ -34,6 +34,7 @@
 struct planning {
 	struct gpumap *map;
 	struct gpumap_plan_request ours;
+	bool is_bare; /* the map is charged for weights alone */
 	struct gm_topology topology;
 
 	struct gm_room room; /* of each request to the agent */
@@ -352,6 +353,18 @@ static void make_elsewhere(struct planning *p)
 	p->plan = other;
 }
 
+/* Leave weights alone: what runs the model is not known. */
+static void strip(struct gm_plan *plan)
+{
+	plan->compute_dtype = 0;
+	for (uint32_t i = 0; i < plan->n_charges; i++)
+		plan->charges[i] = (struct gpumap_plan_charge){
+			.row = plan->charges[i].row,
+			.n_layers = plan->charges[i].n_layers,
+			.weight_bytes = plan->charges[i].weight_bytes,
+		};
+}
+
 static int make(struct planning *p)
 {
 	bool is_in_turn = takes_any(p) && takes_turns(p);
@@ -361,6 +374,8 @@ static int make(struct planning *p)
 	gm_plan_free(&p->wanted);
 	p->plan = p->wanted = (struct gm_plan){ .rows = NULL };
 	ret = gm_plan_make(&p->q, &p->plan, NULL, &p->error);
+	if (ret == 0 && p->is_bare)
+		strip(&p->plan);
 	if (ret == 0 && is_in_turn && is_too_much(p))
 		make_elsewhere(p);
 	if (ret == -ENOSPC && is_in_turn && p->room.wait_ns != 0)
@@ -719,6 +734,18 @@ static void end(struct planning *p)
 	free(p);
 }
 
+/* Carry out p->ours. */
+static int carry_out(struct planning *p)
+{
+	int ret = check(p);
+
+	if (ret == 0)
+		ret = begin(p);
+	if (ret != 0)
+		return ret;
+	return is_reserve(p) ? reserve(p) : place(p);
+}
+
 int gpumap_plan_make(struct gpumap *map,
 		     const struct gpumap_plan_request *request,
 		     struct gpumap_plan *ret_plan, uint32_t *ret_rows, size_t n,
@@ -740,11 +767,7 @@ int gpumap_plan_make(struct gpumap *map,
 	p->map = map;
 	ret = gm_map_size_in(map, &p->ours, sizeof(p->ours), request);
 	if (ret == 0)
-		ret = check(p);
-	if (ret == 0)
-		ret = begin(p);
-	if (ret == 0)
-		ret = is_reserve(p) ? reserve(p) : place(p);
+		ret = carry_out(p);
 	if (ret == 0 || is_want_of_room(ret)) {
 		put_answer(p, ret, &answer);
 		gm_size_put(ret_plan, &answer, sizeof(answer));
@@ -759,6 +782,37 @@ int gpumap_plan_make(struct gpumap *map,
 	if (ret == 0 && ret_charges != NULL)
 		memcpy(ret_charges, p->plan.charges,
 		       p->plan.n_charges * sizeof(*ret_charges));
+	end(p);
+	return ret;
+}
+
+int gpumap_layers_publish(struct gpumap *map,
+			  const struct gpumap_layers_request *request)
+{
+	struct gpumap_layers_request ours;
+	struct planning *p;
+	int ret = gm_map_begin(map);
+
+	if (ret == 0)
+		ret = gm_map_size_in(map, &ours, sizeof(ours), request);
+	if (ret != 0)
+		return ret;
+	p = calloc(1, sizeof(*p));
+	if (p == NULL)
+		return gm_refuse_memory(map, sizeof(*p));
+	p->map = map;
+	p->is_bare = true;
+	p->ours = (struct gpumap_plan_request){
+		.name = ours.name,
+		.flags = GPUMAP_PLAN_PUBLISH,
+		.setting = GPUMAP_SETTING_MANUAL,
+		.text = ours.spec,
+		.n_layers = ours.n_layers,
+		.layer_bytes = ours.layer_bytes,
+		.other_bytes = ours.other_bytes,
+		.dtype = ours.dtype,
+	};
+	ret = carry_out(p);
 	end(p);
 	return ret;
 }

@@ -53,7 +53,8 @@ gm_bench_instance = %reldir%/bench_instance
 %canon_reldir%_bench_instance_SOURCES += %reldir%/instance/scatter.c
 %canon_reldir%_bench_instance_SOURCES += %reldir%/instance/sleep.c
 %canon_reldir%_bench_instance_SOURCES += %reldir%/instance/trips.c
-%canon_reldir%_bench_instance_LDADD = %reldir%/libmeasure.la lib/libgpumap.la \
+%canon_reldir%_bench_instance_LDADD = %reldir%/libmeasure.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la $(URING_LIBS) -lpthread
 
 check_PROGRAMS += $(gm_bench) $(gm_bench_instance)

@@ -85,8 +85,8 @@ gm_cuda_ctl = \
 	%reldir%/ctl/run.c
 tests_suites_cuda_ctl_SOURCES = $(gm_cuda_ctl)
 tests_suites_cuda_ctl_LDADD = tests/libsupport.la tests/fake/libmachine.la \
-	agent/cuda/libcu.la lib/libgpumap.la $(JANSSON_LIBS) $(DL_LIBS) \
-	-lpthread
+	agent/cuda/libcu.la lib/libgpumap-model.la lib/libgpumap.la \
+	$(JANSSON_LIBS) $(DL_LIBS) -lpthread
 gm_cases += $(gm_cuda_ctl)
 
 gm_suites += tests/suites/cuda_hostile
@@ -140,7 +140,7 @@ gm_cuda_sessions = \
 	%reldir%/sessions/client_death.c \
 	%reldir%/sessions/clock_jump.c
 tests_suites_cuda_sessions_SOURCES = $(gm_cuda_sessions)
-tests_suites_cuda_sessions_LDADD = tests/libsupport.la \
+tests_suites_cuda_sessions_LDADD = tests/libsupport.la lib/libgpumap-model.la \
 	tests/fake/libmachine.la lib/libgpumap.la shm/libshm.la -lpthread
 gm_cases += $(gm_cuda_sessions)
 GM_TORTURE += %reldir%/sessions/agent_death.c \

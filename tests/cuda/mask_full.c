@@ -10,6 +10,8 @@
 
 #include <unistd.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/mask_replicas.h"
 
 #define STRANGER 61364u

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/support/cuda_agent.h"
 #include "tests/support/users.h"
 

@@ -29,6 +29,7 @@
 #include "gpumap.h"
 #include "shm/device_kinds.h"
 #include "shm/rows.h"
+#include "tests/support/publish_map.h"
 #include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
 
@@ -156,7 +157,7 @@ static inline int commit(const char *name, uint32_t uid, uint32_t row,
 		map_of(name, uid, GM_OBJECT_COMMITTED, &charge, 1);
 	uint64_t version;
 
-	return gm_map_kind_publish(d, &layers, why, &version);
+	return publish_map(d, &layers, why, &version);
 }
 
 static inline int release(const char *name)

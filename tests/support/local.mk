@@ -43,6 +43,7 @@ EXTRA_DIST += \
 	%reldir%/kernel_agent.h \
 	%reldir%/kill_points_client.h \
 	%reldir%/ledger_rig.h \
+	%reldir%/publish_map.h \
 	%reldir%/library_dirs.h \
 	%reldir%/worker/load_rig.h \
 	%reldir%/nvml_abi.h \

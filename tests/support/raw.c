@@ -249,21 +249,41 @@ int raw_open(struct raw *c, const char *path)
 	return error;
 }
 
-int raw_publish(struct raw *c, const char *name, const char *spec,
+int raw_publish(struct raw *c, const char *name, uint32_t row,
 		uint32_t n_layers)
 {
-	struct gm_layers_publish p = { .n_layers = n_layers, .dtype = 1 };
-	char tail[1024] = { 0 };
-	size_t n = strlen(spec) + 1;
+	struct gm_publish ask = {
+		.map = { .flags = GPUMAP_PLAN_PUBLISH },
+		.setting = GPUMAP_SETTING_MANUAL,
+		.base_row = row,
+		.n_layers = n_layers,
+		.dtype = GPUMAP_DTYPE_F16,
+		.n_charges = 1,
+		.n_runs = 1,
+		.spec_bytes = sizeof("?"),
+	};
+	const struct {
+		struct gm_charge_image charge;
+		struct gm_plan_run run;
+		char spec[sizeof("?")];
+	} tail = { { .row = row, .n_layers = n_layers },
+		   { row, n_layers },
+		   "?" };
+	struct {
+		struct gm_room_reply head;
+		struct gm_room_row rows[GM_ROWS];
+	} room;
+	int ret = raw_ask(c, GM_CONTROL_ROOM, &ask.map, sizeof(ask.map), &room,
+			  sizeof(room), NULL);
 
-	if (n > sizeof(tail))
-		return -E2BIG;
-	memcpy(tail, spec, n);
+	if (ret != 0)
+		return ret;
+	ask.rows_given = room.head.rows_given;
 	/* One of 64 bytes has no end: that is for the agent to find out. */
-	memcpy(p.name, name, strnlen(name, sizeof(p.name)));
-	p.spec_bytes = (uint32_t)n;
-	return raw_ask_tail(c, GM_CONTROL_LAYERS_PUBLISH, &p, sizeof(p), tail,
-			    (uint32_t)((n + 7) / 8 * 8));
+	memcpy(ask.map.name, name, strnlen(name, sizeof(ask.map.name)));
+	return raw_ask_tail(
+		c, GM_CONTROL_PUBLISH, &ask, sizeof(ask), (const char *)&tail,
+		offsetof(__typeof__(tail), spec) + sizeof(tail.spec));
 }
 
 /* ---- sessions ---------------------------------------------------------- */

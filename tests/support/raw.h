@@ -117,8 +117,8 @@ int raw_queue(struct raw *c, uint32_t row);
 int raw_open_queue(struct raw *c, const char *path, uint32_t row,
 		   uint32_t depth, uint64_t range_bytes);
 
-/* LAYERS_PUBLISH of @spec, sizes unknown. */
-int raw_publish(struct raw *c, const char *name, const char *spec,
+/* ROOM and PUBLISH of @n_layers on @row, sizes unknown. */
+int raw_publish(struct raw *c, const char *name, uint32_t row,
 		uint32_t n_layers);
 
 /* REGISTER with a descriptor, or without one where @fd is -1. */

@@ -1,6 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include <gpumap/plan.h>
+
 #include "tests/support/shards.h"
 
 static void shards_name(const struct shards *s, unsigned file,

@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <gpumap/plan.h>
+
 #include "gpumap.h"
 #include "tests/support/agent.h"
 #include "tests/support/process.h"

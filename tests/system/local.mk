@@ -177,7 +177,8 @@ gm_system_masks = \
 	%reldir%/masks/readers.c \
 	%reldir%/masks/state.c
 tests_suites_system_masks_SOURCES = $(gm_system_masks)
-tests_suites_system_masks_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_masks_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	agent/mask/libmask.la lib/libplan.la agent/mesh/libmesh.la \
 	shm/libshm.la
 gm_cases += $(gm_system_masks)
@@ -193,7 +194,8 @@ gm_system_cluster = \
 	%reldir%/cluster/readers.c \
 	%reldir%/cluster/slow_disk.c
 tests_suites_system_cluster_SOURCES = $(gm_system_cluster)
-tests_suites_system_cluster_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_cluster_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la
 gm_cases += $(gm_system_cluster)
 GM_TORTURE += %reldir%/cluster/death.c %reldir%/cluster/readers.c
@@ -208,7 +210,8 @@ gm_system_meshes = \
 	%reldir%/meshes/rendezvous_abuse.c \
 	%reldir%/meshes/rendezvous_death.c
 tests_suites_system_meshes_SOURCES = $(gm_system_meshes)
-tests_suites_system_meshes_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_meshes_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la
 gm_cases += $(gm_system_meshes)
 GM_TORTURE += %reldir%/meshes/death.c %reldir%/meshes/epoch.c \
@@ -251,7 +254,8 @@ gm_system_sessions = \
 	%reldir%/sessions/supervisor.c \
 	%reldir%/sessions/time_namespace.c
 tests_suites_system_sessions_SOURCES = $(gm_system_sessions)
-tests_suites_system_sessions_LDADD = tests/libsupport.la lib/libgpumap.la \
+tests_suites_system_sessions_LDADD = tests/libsupport.la lib/libgpumap-model.la \
+	lib/libgpumap.la \
 	shm/libshm.la
 gm_cases += $(gm_system_sessions)
 GM_TORTURE += %reldir%/sessions/agent_death.c \
@@ -264,7 +268,7 @@ gm_system_sharing = \
 	%reldir%/sharing/death.c \
 	%reldir%/sharing/exports.c \
 	%reldir%/sharing/kept.c \
-	%reldir%/sharing/listed_models.c \
+	%reldir%/sharing/listed.c \
 	%reldir%/sharing/peer_access.c \
 	%reldir%/sharing/registrations.c \
 	%reldir%/sharing/restart.c \

@@ -27,7 +27,7 @@ struct gm_fd_store;       /* base/fd_store.h */
 struct gm_holders;        /* map/pins.h */
 struct gm_io_thread;      /* base/io_thread.h */
 struct gm_ledger;         /* account/ledger.h */
-struct gm_listed_models;  /* sharing/listed_models.h */
+struct gm_listed_things;  /* sharing/listed.h */
 struct gm_loop;           /* base/loop.h */
 struct gm_manager;        /* base/manager.h */
 struct gm_mask_devices;   /* masks/device_replicas.h */
@@ -78,7 +78,7 @@ struct gm_daemon {
 	struct gm_io_thread *io_thread;
 	struct gm_io_thread *heavy_thread; /* an I/O thread for heavy jobs */
 	struct gm_changes *changes;
-	struct gm_listed_models *models;
+	struct gm_listed_things *listed;
 	struct gm_cluster_copies *cluster;
 
 	struct gm_supervisor *supervisor; /* NULL until it has started */

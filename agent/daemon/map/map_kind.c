@@ -73,15 +73,6 @@ static void after_show(struct gm_daemon *d, const struct gm_put *put,
 	gm_events_map_published(d, block->name);
 }
 
-static bool is_configured(const struct gm_daemon *d, const char *name)
-{
-	for (uint32_t i = 0; i < d->config->n_maps; i++) {
-		if (strcmp(d->config->maps[i].name, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 const struct gm_state_kind gm_map_kind = {
 	.number = GM_KIND_LAYERS,
 	.layout = 1,
@@ -90,7 +81,6 @@ const struct gm_state_kind gm_map_kind = {
 	.visit_rows = visit_rows,
 	.promise = promise,
 	.after_show = after_show,
-	.is_configured = is_configured,
 };
 
 uint64_t *gm_map_kind_words(const struct gm_layers *layers)
@@ -100,22 +90,4 @@ uint64_t *gm_map_kind_words(const struct gm_layers *layers)
 	if (words != NULL)
 		gm_layers_build(layers, 0, words);
 	return words;
-}
-
-int gm_map_kind_publish(struct gm_daemon *d, const struct gm_layers *layers,
-			char ret_why[GM_WHY_BYTES], uint64_t *ret_version)
-{
-	uint64_t *words = gm_map_kind_words(layers);
-	struct gm_put put;
-	int ret;
-
-	if (words == NULL)
-		return gm_why(ret_why, -ENOMEM, "out of memory");
-	ret = gm_publish_prepare(d, &gm_map_kind, words, ret_why, &put);
-	if (ret == 0) {
-		gm_publish_store(d, &gm_map_kind, words, &put);
-		*ret_version = put.block.version;
-	}
-	free(words);
-	return ret;
 }

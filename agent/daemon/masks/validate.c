@@ -11,12 +11,12 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/register.h"
 #include "gpumap.h"
 #include "lib/model/plan/size_text.h"
+#include "shm/layers.h"
 
 _Static_assert(GPUMAP_MASK_RANK_MAX == GM_MASK_RANK_MAX, "one tensor");
 _Static_assert(GPUMAP_MASK_CAUSAL == GM_MASK_CAUSAL + 1 &&

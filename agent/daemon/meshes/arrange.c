@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/map/layer_maps.h"
-
 static int check_rows(const struct gm_arrange_ask *ask, char *ret_why)
 {
 	bool taken[GM_ROWS] = { false };

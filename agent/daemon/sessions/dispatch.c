@@ -20,7 +20,6 @@
 #include "agent/daemon/map/admit.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
-#include "agent/daemon/map/map_publish.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/release.h"
 #include "agent/daemon/masks/device_replicas.h"
@@ -179,92 +178,7 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 		c, &r->header, &(struct gm_reply){ .fds = &fd, .n_fds = 1 });
 }
 
-/* ---- layer maps -------------------------------------------------------- */
-
-/* The tail: the spec with its NUL, padding to 8, then the bytes of layers. */
-static int check_layers(struct gm_connection *c, const struct gm_request *r,
-			struct gm_layers_publish *p)
-{
-	uint64_t spec = ((uint64_t)p->spec_bytes + 7) / 8 * 8;
-
-	if (!text_of(p->name, sizeof(p->name)) || p->spec_bytes == 0 ||
-	    spec + (uint64_t)p->n_bytes * 8 != r->tail_bytes ||
-	    strnlen(r->tail, p->spec_bytes) != p->spec_bytes - 1)
-		return gm_connection_bad(c, -EINVAL,
-					 "the request's parts do not fit "
-					 "together; this is a client's fault");
-	if (p->n_layers == 0)
-		p->n_layers = p->n_bytes;
-	if (p->n_bytes && p->n_bytes != p->n_layers)
-		return gm_connection_bad(
-			c, -EINVAL,
-			"%u layers, but bytes of %u: give one size "
-			"for each layer",
-			p->n_layers, p->n_bytes);
-	if (p->n_layers > GM_LAYERS_MAX)
-		return gm_connection_bad(c, -E2BIG,
-					 "%u layers; a map has at most %u",
-					 p->n_layers, GM_LAYERS_MAX);
-	if (p->dtype > GPUMAP_DTYPE_F8_E5M2)
-		return gm_connection_bad(c, -EINVAL, "dtype %u is not known",
-					 p->dtype);
-	return 0;
-}
-
-/* Sizes that wrap when they are summed would make every charge a lie. */
-static int check_sizes(struct gm_connection *c, const uint64_t *bytes,
-		       uint32_t n, uint64_t other)
-{
-	uint64_t left = INT64_MAX;
-
-	if (other > left)
-		return gm_connection_bad(c, -EINVAL,
-					 "other_bytes is over 2^63");
-	left -= other;
-	for (uint32_t i = 0; i < n; i++) {
-		if (bytes[i] > left)
-			return gm_connection_bad(
-				c, -EINVAL,
-				"the layers up to %u have more than 2^63 bytes",
-				i);
-		left -= bytes[i];
-	}
-	return 0;
-}
-
-static int handle_publish(struct gm_connection *c, const struct gm_request *r)
-{
-	struct gm_layers_publish p;
-	struct gm_map_request request;
-	uint64_t *bytes = NULL;
-	int error;
-
-	memcpy(&p, r->body, sizeof(p));
-	error = check_layers(c, r, &p);
-	if (error)
-		return error;
-	if (p.n_bytes) { /* out of a tail of any alignment */
-		bytes = malloc((size_t)p.n_bytes * 8);
-		if (!bytes)
-			return -ENOMEM;
-		memcpy(bytes, r->tail + r->tail_bytes - (size_t)p.n_bytes * 8,
-		       (size_t)p.n_bytes * 8);
-	}
-	request = (struct gm_map_request){
-		.name = p.name,
-		.spec = r->tail,
-		.uid = c->uid,
-		.n_layers = p.n_layers,
-		.dtype = p.dtype,
-		.other_bytes = p.other_bytes,
-		.bytes = bytes,
-	};
-	error = check_sizes(c, bytes, p.n_bytes, p.other_bytes);
-	if (error == 0)
-		error = gm_map_change_publish(c, &r->header, &request);
-	free(bytes);
-	return error;
-}
+/* ---- objects by name ---------------------------------------------------- */
 
 /* The name in the body, or NULL with the refusal set. */
 static const char *object_of(struct gm_connection *c,
@@ -457,10 +371,6 @@ static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_HELLO] = { .body_bytes = sizeof(struct gm_hello),
 			       .handle = handle_hello },
 	[GM_CONTROL_MAP] = { .handle = handle_map },
-	[GM_CONTROL_LAYERS_PUBLISH] = { .body_bytes = sizeof(
-						struct gm_layers_publish),
-					.has_tail = true,
-					.handle = handle_publish },
 	[GM_CONTROL_RELEASE] = { .body_bytes = sizeof(struct gm_object_name),
 				 .handle = handle_release },
 	[GM_CONTROL_PIN] = { .body_bytes = sizeof(struct gm_object_name),

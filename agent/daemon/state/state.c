@@ -253,16 +253,10 @@ static bool says_same(const struct gm_daemon *d,
 static int bring_back(struct gm_daemon *d, const struct gm_state_kind *kind,
 		      const struct gm_state_file *file, char *ret_why)
 {
-	const char *name = gm_state_file_object(file)->name;
 	uint64_t *words;
 	bool is_lost;
-	int ret;
+	int ret = gm_state_file_block(d, kind, file, &words, &is_lost);
 
-	if (kind->is_configured != NULL && kind->is_configured(d, name))
-		return gm_why(ret_why, -EEXIST,
-			      "the configuration has a %s of this name",
-			      kind->what);
-	ret = gm_state_file_block(d, kind, file, &words, &is_lost);
 	if (ret == -ENODEV)
 		return gm_why(ret_why, ret, "a device of it is not there");
 	if (ret != 0)
@@ -466,9 +460,7 @@ static void drop_unknown(struct gm_daemon *d, const struct gm_state_kind *kind,
 		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
 
 		if (block->unit == 0 || block->kind != kind->number ||
-		    found->keep[i] || (block->flags & GM_OBJECT_HELD) != 0 ||
-		    (kind->is_configured != NULL &&
-		     kind->is_configured(d, block->name)))
+		    found->keep[i] || (block->flags & GM_OBJECT_HELD) != 0)
 			continue;
 		memcpy(name, block->name, sizeof(name));
 		gm_log(GM_LOG_WARNING, "state_unknown", "name=%s version=%llu",

@@ -87,9 +87,6 @@ struct gm_state_kind {
 	void (*after_show)(struct gm_daemon *d, const struct gm_put *put,
 			   const uint64_t *words, bool is_restored);
 
-	/* Has the configuration an object of this name?  May be NULL. */
-	bool (*is_configured)(const struct gm_daemon *d, const char *name);
-
 	/* For a kind whose objects are made in changes, else NULL: what becomes
 	 * of a good file at a start?  Returns whether it is done with; one that
 	 * is not waits, and then recheck() is told when rows came. */

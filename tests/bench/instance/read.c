@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <gpumap/plan.h>
+
 #include "tests/bench/measure/lookup.h"
 #include "tests/bench/measure/raw.h"
 #include "tests/bench/measure/ticks.h"

@@ -48,8 +48,8 @@ static void peer_answer(struct peer *p, struct peer_link *l,
 		peer_session(p, l, head, (const void *)body);
 	else if (head->type == GM_CONTROL_QUEUE_OPEN)
 		peer_queue(p, l, head, (const void *)body);
-	else if (head->type == GM_CONTROL_LAYERS_PUBLISH)
-		peer_publish(p, l, head, body);
+	else if (head->type == GM_CONTROL_RELEASE)
+		peer_release_map(p, l, head, (const void *)body);
 	else if (head->type == GM_CONTROL_PIN)
 		peer_pin(p, l, head, (const void *)body);
 	else if (head->type == GM_CONTROL_ROOM ||

@@ -133,28 +133,14 @@ void peer_queue(struct peer *p, struct peer_link *l,
 	peer_reply(p, l, request, 0, &reply, sizeof(reply), &q->doorbell, 1);
 }
 
-void peer_publish(struct peer *p, struct peer_link *l,
-		  const struct gm_control *request, const char *body)
+void peer_release_map(struct peer *p, struct peer_link *l,
+		      const struct gm_control *request,
+		      const struct gm_object_name *name)
 {
-	struct gm_layers_publish_reply reply = { .version = 1 };
-	const char *spec = body + sizeof(struct gm_layers_publish);
-	struct gm_layers_publish head;
-
-	memcpy(&head, body, sizeof(head));
-	if (strcmp(head.name, "mine") != 0) {
+	if (strcmp(name->name, "mine") == 0)
+		peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
+	else
 		peer_refuse(p, l, request, -EPERM, "not yours");
-		return;
-	}
-	snprintf(p->published, sizeof(p->published), "%.63s", spec);
-	p->sizes = 0;
-	spec += (head.spec_bytes + 7) / 8 * 8;
-	for (uint32_t i = 0; i < head.n_bytes; i++) {
-		uint64_t bytes;
-
-		memcpy(&bytes, spec + 8 * (size_t)i, 8);
-		p->sizes += bytes;
-	}
-	peer_reply(p, l, request, 0, &reply, sizeof(reply), NULL, 0);
 }
 
 void peer_pin(struct peer *p, struct peer_link *l,

@@ -23,8 +23,9 @@ void peer_session(struct peer *p, struct peer_link *l,
 void peer_queue(struct peer *p, struct peer_link *l,
 		const struct gm_control *request,
 		const struct gm_queue_open *open);
-void peer_publish(struct peer *p, struct peer_link *l,
-		  const struct gm_control *request, const char *body);
+void peer_release_map(struct peer *p, struct peer_link *l,
+		      const struct gm_control *request,
+		      const struct gm_object_name *name);
 void peer_pin(struct peer *p, struct peer_link *l,
 	      const struct gm_control *request,
 	      const struct gm_object_name *name);

@@ -124,13 +124,11 @@ struct peer {
 	gm_a32 forgotten;
 	gm_a32 reached; /* likewise */
 	gm_a32 unreached;
-	gm_a32 drained;     /* rows that are: a bit each */
-	gm_a32 comm_flags;  /* of the answer to GM_COMM_MAY_NCCL */
-	gm_a32 comm_asked;  /* requests of COMM_OPEN, */
-	gm_a32 comm_open;   /* and communicators */
-	char published[64]; /* the spec that was last published */
-	uint64_t sizes;     /* their sum */
-	gm_a32 sessions;    /* in all, as later portions of the list say */
+	gm_a32 drained;    /* rows that are: a bit each */
+	gm_a32 comm_flags; /* of the answer to GM_COMM_MAY_NCCL */
+	gm_a32 comm_asked; /* requests of COMM_OPEN, */
+	gm_a32 comm_open;  /* and communicators */
+	gm_a32 sessions;   /* in all, as later portions of the list say */
 
 	/* The answer to ROOM; to the publishing of a plan or to the opening of
 	 * a share; and what was asked for. */

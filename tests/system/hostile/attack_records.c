@@ -266,7 +266,7 @@ static void muted(struct hostile *h)
 static void publications(struct hostile *h)
 {
 	struct raw c;
-	char name[32], spec[64];
+	char name[32];
 
 	while (open_known(h, &c)) {
 		for (int i = 0; i < 64 && hostile_goes_on(h); i++) {
@@ -279,9 +279,8 @@ static void publications(struct hostile *h)
 
 			snprintf(name, sizeof(name), "hostile-%d",
 				 (int)hostile_below(h, 300));
-			snprintf(spec, sizeof(spec), "0:%u",
-				 1 + (unsigned)hostile_below(h, 4000));
-			raw_publish(&c, name, spec, 0);
+			raw_publish(&c, name, 0,
+				    1 + (uint32_t)hostile_below(h, 4000));
 			memcpy(object.name, name, sizeof(name));
 			raw_ask(&c, type, &object, sizeof(object), NULL, 0,
 				NULL);

@@ -75,7 +75,7 @@ static void others_are_served(void)
 	struct raw good;
 
 	EQ(raw_open_queue(&good, path, 0, 16, MIB), 0);
-	EQ(raw_publish(&good, "other", "0:4", 4), 0);
+	EQ(raw_publish(&good, "other", 0, 4), 0);
 	raw_close(&good);
 }
 

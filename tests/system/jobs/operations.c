@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <gpumap/plan.h>
+
 #include "gpumap.h"
 #include "tests/support/process.h"
 #include "tests/support/story.h"

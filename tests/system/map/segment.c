@@ -70,7 +70,7 @@ static void start_names_its_configuration(void)
 	agent_every_node(&a); /* there is no drop-in */
 	snprintf(line, sizeof(line), "event=config path=\"%s\" files=1\n",
 		 a.config);
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	OK(agent_logged(&a, line));
 	agent_remove(&a);
 }
@@ -84,7 +84,7 @@ static void killed_agent_is_followed_by_another(void)
 	uint8_t uuid[16];
 
 	agent_make(&a, CONFIG);
-	if (!OK(agent_start_until(&a, "open")) || !OK(agent_map_open(&a, &m)))
+	if (!OK(agent_start(&a)) || !OK(agent_map_open(&a, &m)))
 		return;
 	OK(whole(&m, 0));
 	EQ(agent_map_epoch(&m), 1);
@@ -95,7 +95,7 @@ static void killed_agent_is_followed_by_another(void)
 
 	EQ(agent_kill(&a, SIGKILL), -SIGKILL);
 	EQ(agent_map_state(&m), GM_STATE_READY);
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	EQ(agent_map_epoch(&m), 2);
 	EQ(gm_get(&m.map.header->agent_pid), a.pid);
 	OK(whole(&m, 0));
@@ -112,7 +112,7 @@ static void killed_agent_is_followed_by_another(void)
 	EQ(agent_kill(&a, SIGTERM), 0);
 	EQ(agent_map_state(&m), GM_STATE_DRAINING);
 	agent_configure(&a, CHANGED);
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	OK(whole(&m, 1));
 	EQ(agent_map_epoch(&m), 3);
 	OK(agent_map_version(&m, "a") > version);
@@ -128,11 +128,11 @@ static void row_that_is_gone_is_lost(void)
 	struct agent a;
 
 	agent_make(&a, "[host]\nrows = 2\n");
-	if (!OK(agent_start_until(&a, "open")) || !OK(agent_map_open(&a, &m)))
+	if (!OK(agent_start(&a)) || !OK(agent_map_open(&a, &m)))
 		return;
 	agent_kill(&a, SIGKILL);
 	agent_configure(&a, "");
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	EQ(gm_rows_used(&m.map), 3);
 	EQ(gm_rows_moving(&m.map, 1, &moving), 0);
 	EQ(moving.state, GPUMAP_DEVICE_LOST);
@@ -145,7 +145,7 @@ static void row_that_is_gone_is_lost(void)
 	/* The device comes back to the same row. */
 	agent_kill(&a, SIGKILL);
 	agent_configure(&a, "[host]\nrows = 2\n");
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	EQ(gm_rows_used(&m.map), 3);
 	EQ(gm_rows_moving(&m.map, 1, &moving), 0);
 	OK(moving.state != GPUMAP_DEVICE_LOST);
@@ -178,7 +178,7 @@ static bool survives(struct agent *a, const char *point, int nth, int *deaths)
 		++*deaths;
 	agent_kill(a, SIGKILL);
 	a->env[0] = NULL;
-	if (!agent_start_until(a, "open") || !agent_map_open(a, &m))
+	if (!agent_start(a) || !agent_map_open(a, &m))
 		return false;
 	good = whole(&m, 0) && !agent_logged(a, "event=segment_retired");
 	if (!good)
@@ -205,7 +205,7 @@ static void every_instant_is_a_good_one_to_die(void)
 			torn += !survives(&a, points[i], nth, &deaths);
 			/* The same with a segment that is there already. */
 			agent_configure(&a, CHANGED);
-			agent_start_until(&a, "open");
+			agent_start(&a);
 			agent_kill(&a, SIGKILL);
 			agent_configure(&a, CONFIG);
 			torn += !survives(&a, points[i], nth, &deaths);
@@ -238,7 +238,7 @@ static void what_is_not_ours_is_refused(void)
 	OK(agent_logged(&a, "is no regular file"));
 	unlink(a.segment);
 
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	agent_kill(&a, SIGKILL);
 	OK(chmod(a.segment, 0666) == 0);
 	EQ(agent_run(&a, NULL), 6);
@@ -253,7 +253,7 @@ static void what_is_not_ours_is_refused(void)
 	} else {
 		SKIP(4, "needs root");
 	}
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	OK(agent_logged(&a, "event=adopted"));
 	agent_remove(&a);
 
@@ -284,7 +284,7 @@ static void shared_runtime_directory_is_refused(void)
 	} else {
 		SKIP(3, "needs root");
 	}
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	agent_remove(&a);
 }
 
@@ -296,7 +296,7 @@ static void second_agent_names_the_first(void)
 	pid_t first;
 
 	agent_make(&a, "");
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	first = a.pid;
 	snprintf(text, sizeof(text), "process %d runs instance %s", (int)first,
 		 a.instance);
@@ -321,7 +321,7 @@ static void removal_retires(void)
 	uint32_t generation;
 
 	agent_make(&a, "");
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	if (!OK(agent_map_open(&a, &m)))
 		return;
 	EQ(agent_kill(&a, SIGTERM), 0);
@@ -372,18 +372,18 @@ static void files_of_an_older_layout_go(void)
 
 	/* The older agent runs. */
 	EQ(fcntl(of_agent, F_SETLK, &lock), 0);
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	EQ(agent_kill(&a, SIGTERM), 0);
 	OK(is_there(map));
 	/* The older agent has ended, and a worker of it has not. */
 	close(of_agent);
 	EQ(fcntl(of_row, F_SETLK, &lock), 0);
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	EQ(agent_kill(&a, SIGTERM), 0);
 	OK(is_there(map));
 	OK(agent_logged(&a, "event=older_stays"));
 	close(of_row);
-	OK(agent_start_until(&a, "open"));
+	OK(agent_start(&a));
 	EQ(agent_kill(&a, SIGTERM), 0);
 	OK(!is_there(map) && !is_there(node) && !is_there(row));
 	OK(is_there(own));
@@ -458,10 +458,14 @@ static void errors_name_their_line(void)
 	char text[128];
 
 	agent_make(&a, "[host]\nrows = 2\n[map a]\nspec = 0:1;7:2\n");
-	EQ(agent_run(&a, NULL), 2);
-	snprintf(text, sizeof(text), "%s:4: map a: ", a.config);
-	if (!OK(agent_logged(&a, text)))
-		agent_show_log(&a);
+	if (OK(agent_start(&a))) {
+		snprintf(text, sizeof(text),
+			 "map_failed name=\"a\" at=\"%s:4\"", a.config);
+		if (!OK(agent_logged(&a, text)) ||
+		    !OK(agent_logged(&a, "Could not find row 7")))
+			agent_show_log(&a);
+		EQ(agent_kill(&a, SIGTERM), 0);
+	}
 	agent_configure(&a, "[host]\nrow = 2\n");
 	EQ(agent_run(&a, NULL), 2);
 	snprintf(text, sizeof(text), "%s:2: [host] has no key row", a.config);
@@ -512,7 +516,7 @@ static void nothing_stays_of_a_start_that_failed(void)
 {
 	struct agent a;
 
-	agent_make(&a, "[host]\nrows = 2\n[map a]\nspec = 0:1;7:2\n");
+	agent_make(&a, "[host]\ncpus = 8000\n");
 	EQ(agent_run(&a, NULL), 2);
 	OK(agent_logged(&a, "event=created "));
 	EQ(access(a.segment, F_OK), -1);
@@ -520,7 +524,7 @@ static void nothing_stays_of_a_start_that_failed(void)
 	agent_configure(&a, "[host]\nrows = 2\n");
 	OK(agent_start(&a));
 	EQ(agent_kill(&a, SIGTERM), 0);
-	agent_configure(&a, "[host]\nrows = 2\n[map a]\nspec = 0:1;7:2\n");
+	agent_configure(&a, "[host]\ncpus = 8000\n");
 	EQ(agent_run(&a, NULL), 2);
 	OK(agent_logged(&a, "event=adopted "));
 	EQ(access(a.segment, F_OK), 0);

@@ -17,7 +17,7 @@ static void promises_are_summed_up(void)
 		map_of("both", 0, GM_OBJECT_COMMITTED, charges, 2);
 	uint64_t version;
 
-	EQ(gm_map_kind_publish(d, &layers, why, &version), 0);
+	EQ(publish_map(d, &layers, why, &version), 0);
 	EQ(reserved(0), 100);
 	EQ(reserved(1), 0);
 	EQ(reserved(2), 250);
@@ -30,7 +30,7 @@ static void promises_are_summed_up(void)
 	layers.flags = 0;
 	layers.name = "free";
 	charges[0].weight_bytes = 5 * TOTAL;
-	EQ(gm_map_kind_publish(d, &layers, why, &version), 0);
+	EQ(publish_map(d, &layers, why, &version), 0);
 	EQ(reserved(0), 401);
 	EQ(release("free"), 0);
 
@@ -120,7 +120,7 @@ static void sums_do_not_wrap(void)
 	EQ(commit("m", 0, 0, (uint64_t)INT64_MAX + 1), -EOVERFLOW);
 	EQ(commit("m", 0, 0, INT64_MAX), -ENOSPC);
 	/* Nor do those of a row that is charged twice. */
-	EQ(gm_map_kind_publish(d, &layers, why, &version), -EOVERFLOW);
+	EQ(publish_map(d, &layers, why, &version), -EOVERFLOW);
 	EQ(reserved(0), 0);
 }
 

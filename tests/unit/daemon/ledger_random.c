@@ -88,7 +88,7 @@ static int commit_large(int i, uint32_t n_layers)
 	snprintf(name, sizeof(name), "large%d", i);
 	charge.reserve_bytes = i == 0;
 	layers.n_layers = n_layers;
-	return gm_map_kind_publish(d, &layers, why, &version);
+	return publish_map(d, &layers, why, &version);
 }
 
 static void two_thousand_maps_fit(void)

@@ -20,6 +20,7 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/subscribers.h"
+#include "tests/support/publish_map.h"
 #include "tests/support/shm_names.h"
 #include "tests/support/tap.h"
 
@@ -43,8 +44,8 @@ static int publish(const char *name, uint32_t uid, uint32_t n_layers,
 					  .charges = &charge };
 	uint64_t version;
 
-	return gm_map_kind_publish(
-		d, &layers, why, ret_version != NULL ? ret_version : &version);
+	return publish_map(d, &layers, why,
+			   ret_version != NULL ? ret_version : &version);
 }
 
 static int release(const char *name, uint32_t uid)

@@ -12,7 +12,6 @@
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/map/map_publish.h"
 #include "agent/daemon/map/release.h"
 #include "agent/daemon/map/transaction.h"
 #include "tests/support/tap.h"
@@ -234,20 +233,6 @@ static void who_hangs_up_before_its_turn_has_asked_for_nothing(void)
 	clients[0]->waits = clients[1]->waits = false;
 }
 
-/* Neither is a spec read here, nor any error in it found. */
-static void specs_are_read_by_the_io_thread(void)
-{
-	const struct gm_control header = { .type = GM_CONTROL_LAYERS_PUBLISH,
-					   .serial = 's' };
-	struct gm_map_request request = { .name = "map", .spec = "0:1;;" };
-
-	EQ(gm_map_change_publish(clients[0], &header, &request), 0);
-	told(0, 0, 0);
-	OK(clients[0]->waits);
-	run();
-	told(0, 's', -EINVAL);
-}
-
 static void what_waits_is_limited_for_each_uid(void)
 {
 	const struct gm_control release = { .type = GM_CONTROL_RELEASE };
@@ -406,7 +391,6 @@ TAP_CASE()
 	those_without_a_plan_are_answered_at_once();
 	the_uid_served_least_recently_is_next();
 	who_hangs_up_before_its_turn_has_asked_for_nothing();
-	specs_are_read_by_the_io_thread();
 	what_waits_is_limited_for_each_uid();
 	the_heavy_hold_nobody_up();
 	our_own_heavy_ones_take_turns();

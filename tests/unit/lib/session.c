@@ -107,26 +107,12 @@ static void taking_and_waiting_disarm(void)
 
 static void requests_and_refusals(void)
 {
-	static const uint64_t sizes[] = { 1, 2, 3 };
-	struct gpumap_layers_request request = { .size = sizeof(request),
-						 .name = "mine",
-						 .spec = "0:1;1:2",
-						 .n_layers = 3,
-						 .layer_bytes = sizes };
 	struct gpumap_session_info info[200];
 
-	EQ(gpumap_layers_publish(map, &request), 0);
+	EQ(gpumap_layers_release(map, "mine"), 0);
 	STR(gpumap_refusal(map), "");
-	STR(peer.published, "0:1;1:2");
-	EQ(peer.sizes, 6);
-	request.spec = "0:1;1:22"; /* with its NUL one past a word */
-	EQ(gpumap_layers_publish(map, &request), 0);
-	EQ(peer.sizes, 6);
-	request.name = "theirs";
-	EQ(gpumap_layers_publish(map, &request), -EPERM);
+	EQ(gpumap_layers_release(map, "theirs"), -EPERM);
 	STR(gpumap_refusal(map), "not yours");
-	EQ(gpumap_layers_release(map, "theirs"), -ENOENT);
-	STR(gpumap_refusal(map), "no such map");
 	EQ(gpumap_session_list(map, info, 200), 100);
 	OK(info[0].id == 1 && info[99].id == 100 && info[70].pid == 5);
 	EQ(gpumap_session_list(map, info, 3), 100);
@@ -149,27 +135,24 @@ static void a_list_has_as_many_as_were_stored(void)
 
 static void a_lost_connection_is_made_again(void)
 {
-	struct gpumap_layers_request request = { .size = sizeof(request),
-						 .name = "mine",
-						 .spec = "1" };
 	uint32_t hellos;
 
-	EQ(gpumap_layers_publish(map, &request), 0);
+	EQ(gpumap_layers_release(map, "mine"), 0);
 	hellos = gm_get(&peer.hellos);
-	EQ(gpumap_layers_publish(map, &request), 0);
+	EQ(gpumap_layers_release(map, "mine"), 0);
 	EQ(gm_get(&peer.hellos), hellos);
 	gm_put(&peer.hang_up, 1);
 	while (gm_get(&peer.hang_up) != 0)
 		usleep(100);
-	EQ(gpumap_layers_publish(map, &request), 0);
+	EQ(gpumap_layers_release(map, "mine"), 0);
 	EQ(gm_get(&peer.hellos), hellos + 1);
 	/* Not under way, for the agent may have acted. */
 	gm_put(&peer.lie, PEER_HANG_UP);
-	EQ(gpumap_layers_publish(map, &request), -ECONNRESET);
+	EQ(gpumap_layers_release(map, "mine"), -ECONNRESET);
 	OK(gpumap_refusal(map)[0] != '\0');
 	EQ(gm_get(&peer.hellos), hellos + 1);
 	gm_put(&peer.lie, PEER_HONEST);
-	EQ(gpumap_layers_publish(map, &request), 0);
+	EQ(gpumap_layers_release(map, "mine"), 0);
 }
 
 /* More often than the library looks at the clock.  The limit ends a library
@@ -188,30 +171,22 @@ static void signals_prolong_no_wait_for_a_silent_agent(void)
 	const struct itimerval never = { { 0, 0 }, { 0, 0 } };
 	struct sigaction restart = { .sa_handler = interrupted,
 				     .sa_flags = SA_RESTART };
-	struct gpumap_layers_request request = { .size = sizeof(request),
-						 .name = "mine",
-						 .spec = "1" };
-
-	EQ(gpumap_layers_publish(map, &request), 0);
+	EQ(gpumap_layers_release(map, "mine"), 0);
 	sigaction(SIGALRM, &restart, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
 	gm_put(&peer.deaf, PEER_STOPPED);
-	EQ(gpumap_layers_publish(map, &request), -ECONNRESET);
+	EQ(gpumap_layers_release(map, "mine"), -ECONNRESET);
 	OK(gpumap_refusal(map)[0] != '\0');
 	EQ(gm_get(&peer.deaf), PEER_STOPPED);
 	setitimer(ITIMER_REAL, &never, NULL);
 	gm_put(&peer.deaf, PEER_HEARS);
-	EQ(gpumap_layers_publish(map, &request), 0);
+	EQ(gpumap_layers_release(map, "mine"), 0);
 }
 
 static void lies_of_the_agent_are_caught(void)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts) };
 	struct gpumap_session *s = NULL;
-	struct gpumap_layers_request request = { .size = sizeof(request),
-						 .name = "mine",
-						 .spec = "1" };
-
 	gm_put(&peer.lie, PEER_NO_SEALS);
 	EQ(gpumap_session_open(map, NULL, &s), -EPROTO);
 	gm_put(&peer.lie, PEER_SMALL_ARENA);
@@ -220,15 +195,15 @@ static void lies_of_the_agent_are_caught(void)
 	EQ(gpumap_session_open(map, NULL, &s), -EPROTO);
 	gm_put(&peer.lie, PEER_WRONG_SERIAL);
 	EQ(gpumap_session_open(map, NULL, &s), -EPROTO);
-	EQ(gpumap_layers_publish(map, &request), -EPROTO);
+	EQ(gpumap_layers_release(map, "mine"), -EPROTO);
 	gm_put(&peer.lie, PEER_CUT_RECORD);
-	EQ(gpumap_layers_publish(map, &request), -EPROTO);
+	EQ(gpumap_layers_release(map, "mine"), -EPROTO);
 	gm_put(&peer.lie, PEER_HANG_UP);
 	EQ(gpumap_session_open(map, NULL, &s), -ECONNRESET);
 	OK(s == NULL);
 	/* A newer agent's longer bodies are no lie. */
 	gm_put(&peer.lie, PEER_LONG_BODY);
-	EQ(gpumap_layers_publish(map, &request), 0);
+	EQ(gpumap_layers_release(map, "mine"), 0);
 	EQ(gpumap_session_open(map, NULL, &s), 0);
 	gpumap_session_close(s);
 	gm_put(&peer.lie, PEER_HONEST);
@@ -356,9 +331,6 @@ static void a_poller_learns_of_a_new_agent(void)
 
 static int child_says(struct gpumap_session *s)
 {
-	struct gpumap_layers_request request = { .size = sizeof(request),
-						 .name = "mine",
-						 .spec = "1" };
 	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
 	struct gpumap_session *other;
 	struct gpumap_view view;
@@ -376,7 +348,7 @@ static int child_says(struct gpumap_session *s)
 	if (gpumap_session_fd(s) != -EOWNERDEAD ||
 	    gpumap_session_arm(s) != -EOWNERDEAD)
 		return 4;
-	if (gpumap_layers_publish(map, &request) != -EOWNERDEAD ||
+	if (gpumap_layers_release(map, "mine") != -EOWNERDEAD ||
 	    gpumap_session_open(map, NULL, &other) != -EOWNERDEAD ||
 	    gpumap_session_list(map, NULL, 0) != -EOWNERDEAD)
 		return 5;

@@ -107,18 +107,12 @@ static bool pins(void)
 /* Returns how many rounds were right. */
 static void *ask(void *unused)
 {
-	struct gpumap_layers_request mine = { .size = sizeof(mine),
-					      .name = "mine",
-					      .spec = "1" };
-	struct gpumap_layers_request theirs = { .size = sizeof(theirs),
-						.name = "theirs",
-						.spec = "1" };
 	intptr_t good = 0;
 
 	(void)unused;
 	for (int i = 0; i < ROUNDS; i++)
-		good += gpumap_layers_publish(map, &mine) == 0 &&
-			gpumap_layers_publish(map, &theirs) == -EPERM &&
+		good += gpumap_layers_release(map, "mine") == 0 &&
+			gpumap_layers_release(map, "theirs") == -EPERM &&
 			strcmp(gpumap_refusal(map), "not yours") == 0 &&
 			gpumap_session_list(map, NULL, 0) == 100 && pins();
 	return (void *)good;

@@ -238,11 +238,6 @@ static void messages(void)
 	SIZE(gm_refusal);
 	SIZE(gm_hello);
 	SIZE(gm_hello_reply);
-	SIZE(gm_layers_publish);
-	AT(gm_layers_publish, n_layers);
-	AT(gm_layers_publish, other_bytes);
-	AT(gm_layers_publish, n_bytes);
-	SIZE(gm_layers_publish_reply);
 	SIZE(gm_object_name);
 	SIZE(gm_pin_reply);
 	SIZE(gm_unpin);

@@ -107,14 +107,17 @@ static void show(void)
 	chmod(path, 0644);
 }
 
-/* A loader of shell code. */
-static void play_loader(const char *code)
+/* A loader that runs shell code first where @word is among its arguments. */
+static void play_loader(const char *word, const char *code)
 {
 	FILE *file = fopen(loader, "we");
 
 	if (!OK(file != NULL))
 		return;
-	fprintf(file, "#!/bin/sh\n%s\nexec '%s' \"$@\"\n", code, ctl_program());
+	fprintf(file,
+		"#!/bin/sh\ncase \" $* \" in *' %s '*)\n%s\n;; esac\n"
+		"exec '%s' \"$@\"\n",
+		word, code, ctl_program());
 	fclose(file);
 	EQ(chmod(loader, 0755), 0);
 	agent.loader = loader;
@@ -249,13 +252,13 @@ static void a_failed_load_is_tried_again(void)
 		 "if test \"$(cat '%s')\" = 1; then echo 2 >'%s'\n"
 		 "echo 'gpumapctl: the disk is gone' >&2; exit 7; fi",
 		 mark, mark, mark, mark);
-	play_loader(code);
+	play_loader("load", code);
 	if (!begin(listed("chat", "")))
 		return;
 	comes("chat", 0);
 	OK(agent_wait_log(&agent, "event=model_loaded"));
 	EQ(agent_count_log(&agent, "event=model_loading"), 3);
-	OK(agent_logged(&agent, "name=\"chat\" reason=\"killed by SIGKILL\" "
+	OK(agent_logged(&agent, "reason=\"killed by SIGKILL\" "
 				"said=\"\" retry_ms=20\n"));
 	OK(agent_logged(&agent, "reason=\"exited with status 7\" said=\"the "
 				"disk is gone\" retry_ms=40\n"));
@@ -264,13 +267,32 @@ static void a_failed_load_is_tried_again(void)
 	end();
 }
 
+/* The agent is ready without a map that cannot be published, and has it
+ * published later. */
+static void a_map_is_tried_again(void)
+{
+	char code[512];
+
+	snprintf(code, sizeof(code),
+		 "if ! test -e '%s'; then echo 1 >'%s'; kill -9 $$; fi", mark,
+		 mark);
+	play_loader("late", code);
+	if (!begin("[map late]\nspec = 0:1\n"))
+		return;
+	OK(agent_logged(&agent, "event=map_failed name=\"late\" "));
+	OK(agent_logged(&agent, "reason=\"killed by SIGKILL\" said=\"\" "
+				"retry_ms=20\n"));
+	OK(agent_wait_log(&agent, "kind=layers name=late layers=1 "));
+	end();
+}
+
 /* The words are those of gpumapctl. */
 static void the_reason_is_logged(void)
 {
 	if (!begin("[model chat]\npath = /no-such-folder\nmap = two\n"))
 		return;
-	OK(agent_wait_log(&agent, "event=model_failed name=\"chat\" "
-				  "reason=\"exited with status 1\" said=\"load "
+	OK(agent_wait_log(&agent, "event=model_failed name=\"chat\" "));
+	OK(agent_wait_log(&agent, "reason=\"exited with status 1\" said=\"load "
 				  "\\\"chat\\\": "));
 	OK(agent_wait_log(&agent, "retry_ms=40\n"));
 	end();
@@ -291,7 +313,7 @@ static void one_loads_at_a_time(void)
 	snprintf(two, sizeof(two), "%s%s", listed("chat", ""),
 		 listed("talk", ""));
 	snprintf(code, sizeof(code), "echo $$ >'%s'; exec sleep 1000", mark);
-	play_loader(code);
+	play_loader("load", code);
 	if (!begin(two))
 		return;
 	OK(agent_wait_log(&agent, "event=model_loading name=\"chat\""));
@@ -394,7 +416,7 @@ static void a_manager_is_told_of_models_alone(int fd)
 
 	snprintf(code, sizeof(code), "while test -e '%s'; do sleep 0.01; done",
 		 mark);
-	play_loader(code);
+	play_loader("load", code);
 	snprintf(two, sizeof(two),
 		 "[model chat]\npath = /no-such-folder\nuser = 1\n%s",
 		 listed("talk", ""));
@@ -455,6 +477,7 @@ TAP_CASE()
 	a_next_agent_has_it();
 	a_lost_row_brings_it_back();
 	a_failed_load_is_tried_again();
+	a_map_is_tried_again();
 	the_reason_is_logged();
 	one_loads_at_a_time();
 	it_is_loaded_for_its_user();

@@ -8,6 +8,8 @@
 #     higher one has to know is an event (agent/daemon/base/events.h);
 #   - no files of the daemon call each other in a circle, and none of lib/model,
 #     whose folders each count as one;
+#   - gpumapd has no part of lib/model that plans or reads what people write but
+#     node files;
 #   - the tag of a struct, enum or union has one meaning in the whole product;
 #   - a function has one definition, and its header is that of its source, of
 #     its module (a file whose name begins with the same word), of its folder,
@@ -103,6 +105,12 @@ cycles() {
 			/input contains a loop/ { if (line) print line; line = ""; next }
 			{ line = line " " $1 }
 			END { if (line) print line }'
+}
+
+# Functions of the planner in gpumapd.
+planning() {
+	"${NM:-nm}" "$abs_top_builddir/agent/daemon/gpumapd" |
+		grep -Eo 'gm_(auto|cluster_fit|isq|kv|pipeline|place|plan|spec|topology)_[a-z_]+$'
 }
 
 # Tags that are defined more than once.
@@ -248,6 +256,7 @@ else
 	(daemon_symbols) >"$folder/daemon"
 	check "no call goes upward" "$(upward <"$folder/daemon")"
 	check "no files call in a circle" "$(cycles <"$folder/daemon")"
+	check "gpumapd does not plan" "$(planning)"
 fi
 check "no files of lib/model call in a circle" \
 	"$( (model_symbols) | cycles)"

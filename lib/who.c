@@ -97,65 +97,43 @@ int gpumap_holder_next(const struct gpumap *map, uint32_t *cursor,
 
 /* A list that the agent gives in portions. */
 struct list {
-	uint16_t type; /* enum gm_control_type */
-	uint32_t most; /* items of one portion */
-	uint32_t ask_bytes;
-	void *ask; /* what the next portion comes after; 0: the first */
-	void *items;
+	uint32_t kind; /* enum gm_list_kind */
 	size_t item_bytes;
-	size_t size; /* of an element of the caller's array */
-
-	/* Let the next portion begin after the item.  Returns false when the
-	 * item itself does not come after @ask.  NULL: @ask is the number of
-	 * the item before, which an item has as a uint64_t at @key. */
-	bool (*go_on)(void *ask, const void *item);
-	size_t key;
-
+	size_t least; /* bytes of an element that every caller has */
 	void (*put)(const void *item, size_t size, void *ret_element);
 };
 
-static bool go_on(const struct list *list, const void *item)
-{
-	uint64_t number, *after = list->ask;
-	bool follows;
-
-	if (list->go_on != NULL)
-		return list->go_on(list->ask, item);
-	memcpy(&number, (const char *)item + list->key, sizeof(number));
-	follows = number > *after;
-	*after = number;
-	return follows;
-}
-
-/* Fill in up to @n elements.  Returns how many items there are, or an error. */
-static int list_all(struct gpumap *map, const struct list *list,
+/* Fill in up to @n elements of @size bytes.  Returns how many items there are,
+ * or an error. */
+static int list_all(struct gpumap *map, const struct list *list, size_t size,
 		    void *ret_array, size_t n)
 {
+	struct gm_list_ask ask = { .kind = list->kind };
+	uint64_t items[GM_LIST_BYTES / 8];
 	struct gm_list_reply reply;
-	size_t got = 0, room = list->most * list->item_bytes;
-	struct gm_call call = { .type = list->type,
-				.body = list->ask,
-				.body_bytes = list->ask_bytes,
-				GM_REPLY(reply),
-				.reply_tail = list->items,
-				.reply_tail_room = (uint32_t)room };
+	size_t got = 0;
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_LIST, ask),
+				GM_REPLY(reply), .reply_tail = items,
+				.reply_tail_room = sizeof(items) };
 
 	do {
-		const char *item = list->items;
+		const char *item = (const char *)items;
 		int ret = gm_map_call(map, &call, 0);
 
 		if (ret != 0)
 			return ret;
-		if (reply.n > list->most ||
-		    call.reply_tail_bytes != reply.n * list->item_bytes)
+		if (call.reply_tail_bytes != reply.n * list->item_bytes)
 			return gm_refuse_plain(map, -EPROTO);
 		for (uint32_t i = 0; i < reply.n; i++) {
-			if (!go_on(list, item))
+			struct gm_list_key key;
+
+			memcpy(&key, item, sizeof(key));
+			if (!gm_list_key_follows(&key, &ask.after))
 				return gm_refuse_plain(map, -EPROTO);
+			ask.after = key;
 			if (got < n)
-				list->put(item, list->size,
-					  (char *)ret_array +
-						  list->size * got++);
+				list->put(item, size,
+					  (char *)ret_array + size * got++);
 			item += list->item_bytes;
 		}
 	} while (reply.n != 0 && got < n);
@@ -166,18 +144,18 @@ static int list_all(struct gpumap *map, const struct list *list,
 	return got < INT_MAX ? (int)got : INT_MAX;
 }
 
-/* Likewise, with elements that begin with their own size, which is at least
- * @least. */
-static int list_sized(struct gpumap *map, struct list *list, void *ret_array,
-		      size_t n, size_t least)
+/* Likewise, with elements that begin with their own size. */
+static int list_sized(struct gpumap *map, const struct list *list,
+		      void *ret_array, size_t n)
 {
-	int ret = n == 0 ? 0 : gm_map_size_out(map, ret_array, least);
+	int ret = n == 0 ? 0 : gm_map_size_out(map, ret_array, list->least);
+	size_t size = 0;
 
 	if (ret != 0)
 		return ret;
 	if (n > 0)
-		memcpy(&list->size, ret_array, sizeof(list->size));
-	return list_all(map, list, ret_array, n);
+		memcpy(&size, ret_array, sizeof(size));
+	return list_all(map, list, size, ret_array, n);
 }
 
 /* ---- sessions ------------------------------------------------------------ */
@@ -185,7 +163,7 @@ static int list_sized(struct gpumap *map, struct list *list, void *ret_array,
 static void put_session(const void *item, size_t size, void *ret_element)
 {
 	const struct gm_session_item *is = item;
-	struct gpumap_session_info info = { .id = is->id,
+	struct gpumap_session_info info = { .id = is->key.first,
 					    .pid = is->pid,
 					    .uid = is->uid,
 					    .n_queues = is->n_queues,
@@ -204,41 +182,21 @@ static void put_session(const void *item, size_t size, void *ret_element)
 int gpumap_session_list(struct gpumap *map,
 			struct gpumap_session_info *ret_info, size_t n)
 {
-	struct gm_session_item items[GM_SESSIONS_MAX];
-	struct gm_sessions body = { .after = 0 };
-	struct list list = { .type = GM_CONTROL_SESSIONS,
-			     .most = GM_SESSIONS_MAX,
-			     .ask_bytes = sizeof(body),
-			     .ask = &body,
-			     .items = items,
-			     .item_bytes = sizeof(items[0]),
-			     .size = sizeof(ret_info[0]),
-			     .key = offsetof(struct gm_session_item, id),
-			     .put = put_session };
+	static const struct list list = {
+		.kind = GM_LIST_SESSIONS,
+		.item_bytes = sizeof(struct gm_session_item),
+		.put = put_session,
+	};
 
-	return list_all(map, &list, ret_info, n);
+	return list_all(map, &list, sizeof(ret_info[0]), ret_info, n);
 }
 
 /* ---- usage --------------------------------------------------------------- */
 
-static bool go_on_usage(void *ask, const void *item)
-{
-	const struct gm_usage_item *is = item;
-	struct gm_usage_ask *body = ask;
-	bool follows = !body->goes_on || is->session > body->session;
-
-	if (body->goes_on && is->session == body->session)
-		follows = is->session == 0 && is->uid != body->uid
-				  ? is->uid > body->uid
-				  : is->row > body->row;
-	*body = (struct gm_usage_ask){ is->session, is->uid, is->row, 1, 0 };
-	return follows;
-}
-
 static void put_usage(const void *item, size_t size, void *ret_element)
 {
 	const struct gm_usage_item *is = item;
-	struct gpumap_usage usage = { .session = is->session,
+	struct gpumap_usage usage = { .session = is->key.first,
 				      .pid = is->pid,
 				      .uid = is->uid,
 				      .row = is->row,
@@ -253,33 +211,17 @@ static void put_usage(const void *item, size_t size, void *ret_element)
 int gpumap_usage_list(struct gpumap *map, struct gpumap_usage *ret_usage,
 		      size_t n)
 {
-	struct gm_usage_item items[GM_USAGE_MAX];
-	struct gm_usage_ask body = { .goes_on = 0 };
-	struct list list = { .type = GM_CONTROL_USAGE,
-			     .most = GM_USAGE_MAX,
-			     .ask_bytes = sizeof(body),
-			     .ask = &body,
-			     .items = items,
-			     .item_bytes = sizeof(items[0]),
-			     .go_on = go_on_usage,
-			     .put = put_usage };
+	static const struct list list = {
+		.kind = GM_LIST_USAGE,
+		.item_bytes = sizeof(struct gm_usage_item),
+		.least = offsetof(struct gpumap_usage, lent_bytes),
+		.put = put_usage,
+	};
 
-	return list_sized(map, &list, ret_usage, n,
-			  offsetof(struct gpumap_usage, lent_bytes));
+	return list_sized(map, &list, ret_usage, n);
 }
 
 /* ---- reservations -------------------------------------------------------- */
-
-static bool go_on_reservations(void *ask, const void *item)
-{
-	const struct gm_reservation_item *is = item;
-	struct gm_reservations_ask *body = ask;
-	bool follows = !body->goes_on || is->slot > body->slot ||
-		       (is->slot == body->slot && is->row > body->row);
-
-	*body = (struct gm_reservations_ask){ is->slot, is->row, 1, 0 };
-	return follows;
-}
 
 static void put_reservation(const void *item, size_t size, void *ret_element)
 {
@@ -301,19 +243,14 @@ static void put_reservation(const void *item, size_t size, void *ret_element)
 int gpumap_reservation_list(struct gpumap *map,
 			    struct gpumap_reservation *ret_list, size_t n)
 {
-	struct gm_reservation_item items[GM_RESERVATIONS_MAX];
-	struct gm_reservations_ask body = { .goes_on = 0 };
-	struct list list = { .type = GM_CONTROL_RESERVATIONS,
-			     .most = GM_RESERVATIONS_MAX,
-			     .ask_bytes = sizeof(body),
-			     .ask = &body,
-			     .items = items,
-			     .item_bytes = sizeof(items[0]),
-			     .go_on = go_on_reservations,
-			     .put = put_reservation };
+	static const struct list list = {
+		.kind = GM_LIST_RESERVATIONS,
+		.item_bytes = sizeof(struct gm_reservation_item),
+		.least = offsetof(struct gpumap_reservation, own_bytes),
+		.put = put_reservation,
+	};
 
-	return list_sized(map, &list, ret_list, n,
-			  offsetof(struct gpumap_reservation, own_bytes));
+	return list_sized(map, &list, ret_list, n);
 }
 
 /* ---- requests that wait -------------------------------------------------- */
@@ -344,19 +281,14 @@ static void put_wait(const void *item, size_t size, void *ret_element)
 int gpumap_wait_list(struct gpumap *map, struct gpumap_wait_info *ret_list,
 		     size_t n)
 {
-	struct gm_wait_item items[GM_WAIT_LIST_MAX];
-	struct gm_waits_ask body = { .after = 0 };
-	struct list list = { .type = GM_CONTROL_WAITS,
-			     .most = GM_WAIT_LIST_MAX,
-			     .ask_bytes = sizeof(body),
-			     .ask = &body,
-			     .items = items,
-			     .item_bytes = sizeof(items[0]),
-			     .key = offsetof(struct gm_wait_item, place),
-			     .put = put_wait };
+	static const struct list list = {
+		.kind = GM_LIST_WAITS,
+		.item_bytes = sizeof(struct gm_wait_item),
+		.least = offsetof(struct gpumap_wait_info, missing_bytes),
+		.put = put_wait,
+	};
 
-	return list_sized(map, &list, ret_list, n,
-			  offsetof(struct gpumap_wait_info, missing_bytes));
+	return list_sized(map, &list, ret_list, n);
 }
 
 /* ---- shares -------------------------------------------------------------- */
@@ -364,7 +296,7 @@ int gpumap_wait_list(struct gpumap *map, struct gpumap_wait_info *ret_list,
 static void put_share(const void *item, size_t size, void *ret_element)
 {
 	const struct gm_shares_item *is = item;
-	struct gpumap_share_info info = { .share = is->id,
+	struct gpumap_share_info info = { .share = is->key.first,
 					  .uid = is->uid,
 					  .flags = is->flags,
 					  .n_buffers = is->n_buffers,
@@ -384,17 +316,12 @@ static void put_share(const void *item, size_t size, void *ret_element)
 int gpumap_share_list(struct gpumap *map, struct gpumap_share_info *ret_info,
 		      size_t n)
 {
-	struct gm_shares_item items[GM_SHARES_MAX];
-	struct gm_shares body = { .after = 0 };
-	struct list list = { .type = GM_CONTROL_SHARES,
-			     .most = GM_SHARES_MAX,
-			     .ask_bytes = sizeof(body),
-			     .ask = &body,
-			     .items = items,
-			     .item_bytes = sizeof(items[0]),
-			     .key = offsetof(struct gm_shares_item, id),
-			     .put = put_share };
+	static const struct list list = {
+		.kind = GM_LIST_SHARES,
+		.item_bytes = sizeof(struct gm_shares_item),
+		.least = offsetof(struct gpumap_share_info, age_ns),
+		.put = put_share,
+	};
 
-	return list_sized(map, &list, ret_info, n,
-			  offsetof(struct gpumap_share_info, age_ns));
+	return list_sized(map, &list, ret_info, n);
 }

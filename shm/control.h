@@ -26,6 +26,7 @@
 #ifndef GM_CONTROL_H
 #define GM_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "gpumap/plan.h"
@@ -46,14 +47,13 @@ enum gm_control_type {
 	GM_CONTROL_UNPIN = 6,
 	GM_CONTROL_SESSION_OPEN = 7, /* 2 or 3 back: queues, arena, socket */
 	GM_CONTROL_QUEUE_OPEN = 8,   /* 1 back: the worker's doorbell */
-	GM_CONTROL_SESSIONS = 9,
+	GM_CONTROL_LIST = 9,
 	GM_CONTROL_ROOM = 10,
 	GM_CONTROL_REGISTER = 11, /* carries 1 there: a client's file */
 	GM_CONTROL_FORGET = 12,
 	GM_CONTROL_EXPORT = 13,
 	GM_CONTROL_IMPORT = 14, /* 1 back, where it has no handle */
 	GM_CONTROL_DRAIN = 15,
-	GM_CONTROL_USAGE = 16,
 	GM_CONTROL_REACH = 17,
 	GM_CONTROL_UNREACH = 18,
 	GM_CONTROL_SHARE_CLAIM = 20,
@@ -61,7 +61,6 @@ enum gm_control_type {
 	GM_CONTROL_SHARE = 22,      /* may carry 1 there: its description */
 	GM_CONTROL_SHARE_OPEN = 23, /* that 1 back, if there is one */
 	GM_CONTROL_SHARE_CLOSE = 24,
-	GM_CONTROL_SHARES = 25,
 	GM_CONTROL_PROGRAM = 19,
 	GM_CONTROL_MASK_PUBLISH = 26, /* may carry 1 there: the tensor */
 	GM_CONTROL_MASK_NODE = 27,    /* 1 back: a node segment */
@@ -75,10 +74,8 @@ enum gm_control_type {
 	GM_CONTROL_PROGRAM_IMAGE = 40, /* may carry 1 there: the image */
 	GM_CONTROL_CORDON = 41,
 	GM_CONTROL_CALIBRATE = 42,
-	GM_CONTROL_RESERVATIONS = 43,
 	GM_CONTROL_CHANGE = 44,
 	GM_CONTROL_STARTED = 46,
-	GM_CONTROL_WAITS = 47,
 	GM_CONTROL_SHARE_FDS = 48, /* up to 32 back: of its buffers */
 	GM_CONTROL_TRACE = 49,     /* 1 back: memory of records, read-only */
 	GM_CONTROL_CLUSTER = 50,   /* see control_cluster.h */
@@ -186,23 +183,52 @@ struct gm_queue_reply {
 	uint64_t bytes; /* of the queue pair */
 };
 
-/* The reply to SESSIONS, USAGE, RESERVATIONS, WAITS and SHARES: a portion of a
- * list.  The items are the reply's tail. */
+/*
+ * LIST: those of a kind that come after a key, in the order of their keys.
+ *
+ * Reply: gm_list_reply; tail: n items of the kind, which begin with their keys,
+ * and have at most GM_LIST_BYTES together.
+ */
+enum gm_list_kind {
+	GM_LIST_SESSIONS,     /* gm_session_item, by id */
+	GM_LIST_USAGE,        /* gm_usage_item, by session and row; first those
+			       * without a session, by uid and row */
+	GM_LIST_RESERVATIONS, /* gm_reservation_item, by map and row */
+	GM_LIST_WAITS,        /* gm_wait_item, by place in the line, which is
+			       * never used twice */
+	GM_LIST_SHARES        /* gm_shares_item, by id */
+};
+
+/* All 0 comes before every item. */
+struct gm_list_key {
+	uint64_t first;
+	uint64_t second;
+};
+
+static inline bool gm_list_key_follows(const struct gm_list_key *key,
+				       const struct gm_list_key *after)
+{
+	return key->first != after->first ? key->first > after->first
+					  : key->second > after->second;
+}
+
+struct gm_list_ask {
+	uint32_t kind; /* enum gm_list_kind */
+	uint32_t reserved;
+	struct gm_list_key after;
+};
+
 struct gm_list_reply {
 	uint32_t n;     /* items in this reply */
 	uint32_t total; /* items there are */
 };
 
-/* SESSIONS: those with an id above @after.  Reply tail: n gm_session_item. */
-struct gm_sessions {
-	uint64_t after;
-};
+#define GM_LIST_BYTES 8192u
 
-#define GM_SESSIONS_MAX 64u /* items of one reply */
-#define GM_ROW_WORDS    4u  /* a bit for each row */
+#define GM_ROW_WORDS  4u /* a bit for each row */
 
 struct gm_session_item {
-	uint64_t id;
+	struct gm_list_key key; /* the session */
 	uint32_t pid;
 	uint32_t uid;
 	uint32_t n_queues;
@@ -214,7 +240,7 @@ struct gm_session_item {
 	uint64_t load_total;
 };
 
-/* LOADING: how far the models are that the session loads, for SESSIONS.  The
+/* LOADING: how far the models are that the session loads, for LIST.  The
  * agent shows both and believes neither.  No reply body. */
 struct gm_loading {
 	uint64_t bytes; /* that were read, @total at most */
@@ -542,15 +568,8 @@ struct gm_share_close {
 	uint64_t id;
 };
 
-/* SHARES: those with an id above @after.  Reply tail: n gm_shares_item. */
-struct gm_shares {
-	uint64_t after;
-};
-
-#define GM_SHARES_MAX 32u /* items of one reply */
-
 struct gm_shares_item {
-	uint64_t id;
+	struct gm_list_key key; /* the share */
 	char name[64];
 	uint64_t bytes; /* of the buffers */
 	uint64_t about_bytes;
@@ -589,26 +608,11 @@ struct gm_calibrate {
 	uint64_t least[GM_WORKS];
 };
 
-/*
- * USAGE: the memory of devices that sessions have, by session and row; and
- * memory that has no session any more, under the session 0, by uid and row.
- * The items after (session, uid, row), or all.  Reply tail: n gm_usage_item, in
- * this order.
- */
-struct gm_usage_ask {
-	uint64_t session;
-	uint32_t uid;
-	uint32_t row;
-	uint32_t goes_on; /* 0: from the first; 1 */
-	uint32_t reserved;
-};
-
-#define GM_USAGE_MAX 64u /* items of one reply */
-
+/* Memory of a device that a session has, or that has no session any more. */
 struct gm_usage_item {
-	uint64_t session; /* 0: it has ended */
-	uint32_t pid;     /* likewise */
-	uint32_t uid;     /* the user who is charged */
+	struct gm_list_key key; /* the session; 0: it has ended */
+	uint32_t pid;           /* likewise */
+	uint32_t uid;           /* the user who is charged */
 	uint32_t row;
 	uint32_t importers; /* sessions that have imported some of it */
 	uint64_t bytes;     /* charged; with session 0: lent_bytes */
@@ -617,26 +621,14 @@ struct gm_usage_item {
 	uint64_t borrowed_bytes; /* of others' exports, the bytes that it has */
 };
 
-/*
- * RESERVATIONS: the reservations, one item for each map and row, by slot of the
- * map and by row; those after (slot, row), or all.  Reply tail: n
- * gm_reservation_item, in this order.
- */
-struct gm_reservations_ask {
-	uint32_t slot;
-	uint32_t row;
-	uint32_t goes_on; /* 0: from the first; 1 */
-	uint32_t reserved;
-};
-
-#define GM_RESERVATIONS_MAX 64u /* items of one reply */
-
+/* The part of a row that a map reserves. */
 struct gm_reservation_item {
+	struct gm_list_key key;
 	char name[64];
-	uint32_t slot;
 	uint32_t row;
 	uint32_t uid;
 	uint32_t pid; /* that holds it; 0: held until it is released */
+	uint32_t reserved;
 	uint64_t version;
 	uint64_t bytes;
 	/* of these: */
@@ -647,16 +639,8 @@ struct gm_reservation_item {
 /* STARTED: a gm_object_name: end the start window of a held map.  No reply
  * body. */
 
-/* WAITS: the requests that wait for room, in their order; those after @after,
- * or all.  Reply tail: n gm_wait_item. */
-struct gm_waits_ask {
-	uint64_t after; /* a place; 0: from the first */
-};
-
-#define GM_WAIT_LIST_MAX 64u /* items of one reply */
-
 struct gm_wait_item {
-	uint64_t place; /* grows along the line, and is never used twice */
+	struct gm_list_key key; /* grows along the line */
 	char name[64];
 	uint32_t uid;
 	uint32_t pid;
@@ -724,7 +708,8 @@ _Static_assert(sizeof(struct gm_loading) == 16, "wire");
 _Static_assert(sizeof(struct gm_calibrate) == 112, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
-_Static_assert(sizeof(struct gm_session_item) == 88, "wire");
+_Static_assert(sizeof(struct gm_list_ask) == 24, "wire");
+_Static_assert(sizeof(struct gm_session_item) == 96, "wire");
 _Static_assert(sizeof(struct gm_room) == 88, "wire");
 _Static_assert(sizeof(struct gm_room_row) == 64, "wire");
 _Static_assert(sizeof(struct gm_publish) == 184, "wire");
@@ -741,12 +726,9 @@ _Static_assert(sizeof(struct gm_import_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_drain) == 8, "wire");
 _Static_assert(sizeof(struct gm_cordon) == 8, "wire");
 _Static_assert(sizeof(struct gm_list_reply) == 8, "wire");
-_Static_assert(sizeof(struct gm_usage_ask) == 24, "wire");
-_Static_assert(sizeof(struct gm_usage_item) == 48, "wire");
-_Static_assert(sizeof(struct gm_reservations_ask) == 16, "wire");
-_Static_assert(sizeof(struct gm_waits_ask) == 8, "wire");
-_Static_assert(sizeof(struct gm_wait_item) == 160, "wire");
-_Static_assert(sizeof(struct gm_reservation_item) == 112, "wire");
+_Static_assert(sizeof(struct gm_usage_item) == 56, "wire");
+_Static_assert(sizeof(struct gm_wait_item) == 168, "wire");
+_Static_assert(sizeof(struct gm_reservation_item) == 128, "wire");
 _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");
 _Static_assert(sizeof(struct gm_program_ask) == 80, "wire");
@@ -757,6 +739,6 @@ _Static_assert(sizeof(struct gm_share_ask) == 128, "wire");
 _Static_assert(sizeof(struct gm_share_open) == 112, "wire");
 _Static_assert(sizeof(struct gm_share_reply) == 64, "wire");
 _Static_assert(sizeof(struct gm_share_buffer) == 24, "wire");
-_Static_assert(sizeof(struct gm_shares_item) == 184, "wire");
+_Static_assert(sizeof(struct gm_shares_item) == 192, "wire");
 
 #endif

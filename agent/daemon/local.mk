@@ -98,6 +98,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/segment/validate.c %reldir%/segment/validate.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/sessions/dispatch.c %reldir%/sessions/dispatch.h \
+	%reldir%/sessions/list.c %reldir%/sessions/list.h \
 	%reldir%/sessions/listener.c %reldir%/sessions/listener.h \
 	%reldir%/sessions/map_waits.c %reldir%/sessions/map_waits.h \
 	%reldir%/sessions/mask_handles.c %reldir%/sessions/mask_handles.h \
@@ -107,11 +108,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/sessions/registration.h \
 	%reldir%/sessions/registration_mask.c \
 	%reldir%/sessions/registration_program.c \
-	%reldir%/sessions/reservations_request.c \
-	%reldir%/sessions/reservations_request.h \
 	%reldir%/sessions/session.c %reldir%/sessions/session.h \
-	%reldir%/sessions/trace_request.c %reldir%/sessions/trace_request.h \
-	%reldir%/sessions/usage_request.c %reldir%/sessions/usage_request.h
+	%reldir%/sessions/trace_request.c %reldir%/sessions/trace_request.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/sharing/export_accounting.c \
 	%reldir%/sharing/export_accounting.h \

@@ -244,20 +244,6 @@ int gm_connection_reply_body(struct gm_connection *c,
 						       .body_bytes = bytes });
 }
 
-int gm_connection_reply_list(struct gm_connection *c,
-			     const struct gm_control *request,
-			     const struct gm_list_reply *reply,
-			     const void *items, size_t item_bytes)
-{
-	return gm_connection_reply(
-		c, request,
-		&(struct gm_reply){ .body = reply,
-				    .body_bytes = sizeof(*reply),
-				    .tail = items,
-				    .tail_bytes =
-					    reply->n * (uint32_t)item_bytes });
-}
-
 void gm_connection_refuse_with(struct gm_connection *c,
 			       const struct gm_control *request, int status,
 			       const void *body, uint32_t bytes)

@@ -201,10 +201,6 @@ int gm_connection_reply(struct gm_connection *c,
 int gm_connection_reply_body(struct gm_connection *c,
 			     const struct gm_control *request, const void *body,
 			     uint32_t bytes);
-int gm_connection_reply_list(struct gm_connection *c,
-			     const struct gm_control *request,
-			     const struct gm_list_reply *reply,
-			     const void *items, size_t item_bytes);
 
 /* Answer a request with a negative status and the reason. */
 void gm_connection_refuse(struct gm_connection *c,

@@ -34,13 +34,12 @@
 #include "agent/daemon/segment/mount.h"
 #include "agent/daemon/segment/segment.h"
 #include "agent/daemon/sessions/map_waits.h"
+#include "agent/daemon/sessions/list.h"
 #include "agent/daemon/sessions/mask_handles.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/registration.h"
-#include "agent/daemon/sessions/reservations_request.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sessions/trace_request.h"
-#include "agent/daemon/sessions/usage_request.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_access.h"
 #include "agent/daemon/sharing/share_request.h"
@@ -377,8 +376,6 @@ static const struct gm_request_kind kinds[] = {
 			     .handle = handle_pin },
 	[GM_CONTROL_STARTED] = { .body_bytes = sizeof(struct gm_object_name),
 				 .handle = handle_started },
-	[GM_CONTROL_WAITS] = { .body_bytes = sizeof(struct gm_waits_ask),
-			       .handle = gm_reservations_request_waits },
 	[GM_CONTROL_UNPIN] = { .body_bytes = sizeof(struct gm_unpin),
 			       .handle = handle_unpin },
 	[GM_CONTROL_SESSION_OPEN] = { .body_bytes =
@@ -387,8 +384,8 @@ static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_QUEUE_OPEN] = { .body_bytes = sizeof(struct gm_queue_open),
 				    .of_session = true,
 				    .handle = gm_session_handle_queue },
-	[GM_CONTROL_SESSIONS] = { .body_bytes = sizeof(struct gm_sessions),
-				  .handle = gm_session_handle_list },
+	[GM_CONTROL_LIST] = { .body_bytes = sizeof(struct gm_list_ask),
+			      .handle = gm_list_handle },
 	[GM_CONTROL_LOADING] = { .body_bytes = sizeof(struct gm_loading),
 				 .of_session = true,
 				 .handle = gm_session_handle_loading },
@@ -461,16 +458,10 @@ static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_SHARE_FDS] = { .body_bytes = sizeof(struct gm_share_fds),
 				   .of_session = true,
 				   .handle = gm_share_fds_handle },
-	[GM_CONTROL_SHARES] = { .body_bytes = sizeof(struct gm_shares),
-				.handle = gm_shares_handle },
 	[GM_CONTROL_CALIBRATE] = { .body_bytes = sizeof(struct gm_calibrate),
 				   .handle = gm_calibration_handle },
 	[GM_CONTROL_CORDON] = { .body_bytes = sizeof(struct gm_cordon),
 				.handle = gm_cordons_handle },
-	[GM_CONTROL_RESERVATIONS] = { .body_bytes = sizeof(
-					      struct gm_reservations_ask),
-				      .handle =
-					      gm_reservations_request_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
 			       .handle = handle_drain },
 	[GM_CONTROL_MESH_PUBLISH] = { .body_bytes =
@@ -497,8 +488,6 @@ static const struct gm_request_kind kinds[] = {
 				.handle = gm_map_waits_handle },
 	[GM_CONTROL_TRACE] = { .body_bytes = sizeof(struct gm_trace_ask),
 			       .handle = gm_trace_request_handle },
-	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
-			       .handle = gm_usage_request_handle },
 };
 
 _Static_assert(sizeof(struct gm_publish) <=

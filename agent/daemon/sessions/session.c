@@ -38,7 +38,7 @@
 /* For which a user is held back who has kept a worker waiting. */
 #define STALL_NS UINT64_C(30000000000)
 
-static uint64_t arena_bytes(const struct gm_session *session)
+uint64_t gm_session_arena_bytes(const struct gm_session *session)
 {
 	return session->n_rows * session->range_bytes;
 }
@@ -93,7 +93,7 @@ static void release_memory(struct gm_session *session)
 		.arena.freed = is_arena_freed,
 		.server = session->server,
 		.user = session->user,
-		.bytes = arena_bytes(session),
+		.bytes = gm_session_arena_bytes(session),
 		.n = 2,
 	};
 	session->release = NULL;
@@ -139,7 +139,7 @@ void gm_session_free(struct gm_session *session)
 		 * be the last: then the pages go, and there may be many. */
 		gm_close_thread_close(&s->close_thread, session->queues);
 		gm_close_thread_close(&s->close_thread, session->arena);
-		session->user->arena_bytes -= arena_bytes(session);
+		session->user->arena_bytes -= gm_session_arena_bytes(session);
 		free(session->release);
 	}
 	TAILQ_REMOVE(&s->sessions, session, entry);
@@ -344,8 +344,8 @@ static int make_memory(struct gm_session *session, uint32_t flags)
 		"gpumap-queues", gm_queue_at(session->n_rows, session->depth));
 	if (session->queues < 0)
 		return session->queues;
-	session->arena =
-		gm_session_memory_open("gpumap-arena", arena_bytes(session));
+	session->arena = gm_session_memory_open(
+		"gpumap-arena", gm_session_arena_bytes(session));
 	if (session->arena < 0)
 		return session->arena;
 	if (flags & GPUMAP_SESSION_POLLABLE) {
@@ -390,7 +390,7 @@ static int make_session(struct gm_connection *c,
 		return -ENOMEM;
 	}
 	session->user->sessions++;
-	session->user->arena_bytes += arena_bytes(session);
+	session->user->arena_bytes += gm_session_arena_bytes(session);
 	s->n_sessions++;
 	TAILQ_INSERT_TAIL(&s->sessions, session, entry);
 	error = make_memory(session, open->flags);
@@ -464,8 +464,8 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 		  " pid=%d uid=%u depth=%u arena_bytes=%" PRIu64
 		  " sessions=%u uid_sessions=%u",
 		  session->id, (int)session->pid, (unsigned)c->uid,
-		  session->depth, arena_bytes(session), c->server->n_sessions,
-		  c->user->sessions);
+		  session->depth, gm_session_arena_bytes(session),
+		  c->server->n_sessions, c->user->sessions);
 	GM_POINT("session_opened");
 
 	reply = (struct gm_session_reply){ .id = session->id,
@@ -583,7 +583,7 @@ static int make_queue(struct gm_session *session, uint32_t row)
 		.runs_programs = session->runs_programs,
 		.depth = session->depth,
 		.queue_at = gm_queue_at(row, session->depth),
-		.arena_bytes = arena_bytes(session),
+		.arena_bytes = gm_session_arena_bytes(session),
 		.range_at = row * session->range_bytes,
 		.range_bytes = session->range_bytes,
 		.queues = session->queues,
@@ -673,48 +673,4 @@ int gm_session_handle_loading(struct gm_connection *c,
 					 loading->bytes, loading->total);
 	c->session->loading = *loading;
 	return gm_connection_reply(c, &r->header, NULL);
-}
-
-/* ---- SESSIONS ---------------------------------------------------------- */
-
-static struct gm_session_item describe(const struct gm_session *session,
-				       uint64_t now)
-{
-	struct gm_session_item item = {
-		.id = session->id,
-		.pid = (uint32_t)session->pid,
-		.uid = session->user->uid,
-		.n_queues = session->n_queues,
-		.depth = session->depth,
-		.arena_bytes = arena_bytes(session),
-		.age_ns = now - session->since_ns,
-		.load_bytes = session->loading.bytes,
-		.load_total = session->loading.total,
-	};
-
-	for (uint32_t row = 0; row < session->n_rows; row++)
-		if (session->queue[row] != NULL)
-			item.rows[row / 64] |= UINT64_C(1) << row % 64;
-	return item;
-}
-
-int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r)
-{
-	const struct gm_sessions *after = (const void *)r->body;
-	struct gm_session_item items[GM_SESSIONS_MAX];
-	struct gm_list_reply reply = { .total = c->server->n_sessions };
-	uint64_t now = gm_loop_now();
-	const struct gm_session *session;
-
-	memset(items, 0, sizeof(items));
-	TAILQ_FOREACH(session, &c->server->sessions, entry)
-	{
-		if (session->id <= after->after)
-			continue;
-		if (reply.n == GM_SESSIONS_MAX)
-			break;
-		items[reply.n++] = describe(session, now);
-	}
-	return gm_connection_reply_list(c, &r->header, &reply, items,
-					sizeof(items[0]));
 }

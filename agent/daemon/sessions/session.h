@@ -88,6 +88,8 @@ int gm_session_handle_queue(struct gm_connection *c,
 			    const struct gm_request *r);
 int gm_session_handle_loading(struct gm_connection *c,
 			      const struct gm_request *r);
-int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r);
+
+/* Bytes of all ranges of its arena. */
+uint64_t gm_session_arena_bytes(const struct gm_session *session);
 
 #endif

@@ -78,6 +78,5 @@ int gm_share_fds_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_end_handle(struct gm_connection *c, const struct gm_request *r);
-int gm_shares_handle(struct gm_connection *c, const struct gm_request *r);
 
 #endif

@@ -61,7 +61,7 @@ static void peer_answer(struct peer *p, struct peer_link *l,
 		gm_put(&p->closed, gm_get(&p->closed) + 1);
 		peer_reply(p, l, head, (int32_t)gm_get(&p->refuse), NULL, 0,
 			   NULL, 0);
-	} else if (head->type == GM_CONTROL_SESSIONS)
+	} else if (head->type == GM_CONTROL_LIST)
 		peer_sessions(p, l, head, (const void *)body);
 	else if (head->type == GM_CONTROL_UNPIN) {
 		gm_put(&p->unpinned, gm_get(&p->unpinned) + 1);

@@ -162,21 +162,23 @@ void peer_pin(struct peer *p, struct peer_link *l,
 	peer_reply(p, l, request, 0, &reply, sizeof(reply), NULL, 0);
 }
 
+#define PEER_SESSIONS 64u /* of one reply */
+
 void peer_sessions(struct peer *p, struct peer_link *l,
 		   const struct gm_control *request,
-		   const struct gm_sessions *body)
+		   const struct gm_list_ask *body)
 {
 	struct {
 		struct gm_list_reply head;
-		struct gm_session_item items[GM_SESSIONS_MAX];
+		struct gm_session_item items[PEER_SESSIONS];
 	} reply = { .head = { .total = 100 } };
-	uint64_t id = body->after;
+	uint64_t id = body->after.first;
 
 	if (id != 0 && gm_get(&p->sessions) != 0)
 		reply.head.total = gm_get(&p->sessions);
-	while (reply.head.n < GM_SESSIONS_MAX && id < 100)
+	while (reply.head.n < PEER_SESSIONS && id < 100)
 		reply.items[reply.head.n++] =
-			(struct gm_session_item){ .id = ++id, .pid = 5 };
+			(struct gm_session_item){ .key = { ++id }, .pid = 5 };
 	/* The items are a tail: the body is the head alone. */
 	struct gm_control head = *request;
 	struct iovec io[2] = {

@@ -31,7 +31,7 @@ void peer_pin(struct peer *p, struct peer_link *l,
 	      const struct gm_object_name *name);
 void peer_sessions(struct peer *p, struct peer_link *l,
 		   const struct gm_control *request,
-		   const struct gm_sessions *body);
+		   const struct gm_list_ask *body);
 void peer_plan(struct peer *p, struct peer_link *l,
 	       const struct gm_control *request, const char *body);
 

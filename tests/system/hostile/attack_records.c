@@ -39,10 +39,10 @@ static void descriptor_floods(struct hostile *h)
 
 	while (open_known(h, &c)) {
 		struct raw_record record = {
-			.header = raw_header(&c, GM_CONTROL_SESSIONS,
-					     sizeof(struct gm_sessions), 0),
-			.body = (struct gm_sessions[]){ { 0 } },
-			.body_bytes = sizeof(struct gm_sessions),
+			.header = raw_header(&c, GM_CONTROL_LIST,
+					     sizeof(struct gm_list_ask), 0),
+			.body = (struct gm_list_ask[]){ { 0 } },
+			.body_bytes = sizeof(struct gm_list_ask),
 			.fds = fds,
 			.n_fds = 1 + (uint32_t)hostile_below(h, FDS_MAX),
 		};
@@ -241,10 +241,10 @@ static void muted(struct hostile *h)
 	struct raw c;
 
 	while (open_known(h, &c)) {
-		struct gm_sessions after = { 0 };
+		struct gm_list_ask after = { 0 };
 		struct raw_record record = {
-			.header = raw_header(&c, GM_CONTROL_SESSIONS,
-					     sizeof(after), 0),
+			.header = raw_header(&c, GM_CONTROL_LIST, sizeof(after),
+					     0),
 			.body = &after,
 			.body_bytes = sizeof(after),
 		};

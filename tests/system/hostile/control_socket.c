@@ -123,7 +123,7 @@ static int connect_known(void)
 /* An honest client must still be served. */
 static bool others_are_served(void)
 {
-	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	struct record reply, r = request(GM_CONTROL_LIST, NULL, 0);
 	int fd = connect_known();
 	bool good = fd >= 0 && ask(fd, &r, &reply) == 0;
 
@@ -149,8 +149,8 @@ static int fate(const struct record *r, size_t bytes)
 
 static void broken_records_end_the_connection(void)
 {
-	struct gm_sessions body = { 0 };
-	struct record good = request(GM_CONTROL_SESSIONS, &body, sizeof(body));
+	struct gm_list_ask body = { 0 };
+	struct record good = request(GM_CONTROL_LIST, &body, sizeof(body));
 	struct record r;
 
 	EQ(fate(&good, good.header.bytes), 0);
@@ -173,7 +173,7 @@ static void broken_records_end_the_connection(void)
 
 static int break_connections(int n)
 {
-	struct record r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	struct record r = request(GM_CONTROL_LIST, NULL, 0);
 
 	while (n > 0 && fate(&r, 1) == 1)
 		n--;
@@ -201,8 +201,8 @@ static int break_a_session(const char *path)
 		bad = raw_entry(&c.row[0], GPUMAP_OP_NOP);
 		bad.flags = 0x80;
 		raw_post(&c.row[0], &bad, 1);
-		while (raw_ask(&c, GM_CONTROL_SESSIONS, NULL, 0, NULL, 0,
-			       NULL) == 0)
+		while (raw_ask(&c, GM_CONTROL_LIST, NULL, 0, NULL, 0, NULL) ==
+		       0)
 			story_nap(100);
 	}
 	raw_close(&c);
@@ -244,14 +244,14 @@ static void a_flood_hides_no_other_user(void)
 static void other_versions_are_understood(void)
 {
 	struct record r = request(99, NULL, 0);
-	struct gm_sessions body = { 0 };
+	struct gm_list_ask body = { 0 };
 
 	EQ(fate(&r, r.header.bytes), -EOPNOTSUPP);
 	r.header.version--;
 	EQ(fate(&r, r.header.bytes), -EPROTO);
-	r = request(GM_CONTROL_SESSIONS, NULL, 0); /* missing bytes are zero */
+	r = request(GM_CONTROL_LIST, NULL, 0); /* missing bytes are zero */
 	EQ(fate(&r, r.header.bytes), 0);
-	r = request(GM_CONTROL_SESSIONS, &body, sizeof(body));
+	r = request(GM_CONTROL_LIST, &body, sizeof(body));
 	r.header.body += 16; /* a longer body whose additional bytes are zero */
 	r.header.bytes += 16;
 	EQ(fate(&r, r.header.bytes), 0);
@@ -349,9 +349,9 @@ static void maps_that_are_none_are_refused(void)
 static void records_do_not_meet(void)
 {
 	struct gm_session_open open = { .depth = 16, .range_bytes = 4096 };
-	struct gm_sessions last = { .after = UINT64_MAX };
-	struct record none = request(GM_CONTROL_SESSIONS, &last, sizeof(last));
-	struct record all = request(GM_CONTROL_SESSIONS, NULL, 0), reply;
+	struct gm_list_ask last = { .after = { UINT64_MAX } };
+	struct record none = request(GM_CONTROL_LIST, &last, sizeof(last));
+	struct record all = request(GM_CONTROL_LIST, NULL, 0), reply;
 	struct record session =
 		request(GM_CONTROL_SESSION_OPEN, &open, sizeof(open));
 	struct gm_list_reply list;
@@ -374,7 +374,7 @@ static void records_do_not_meet(void)
 
 static void hello_comes_first(void)
 {
-	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	struct record reply, r = request(GM_CONTROL_LIST, NULL, 0);
 	struct gm_hello other = { GM_LAYOUT_MAJOR + 1, 0, gm_layout_hash() };
 	int fd = connect_raw();
 
@@ -414,7 +414,7 @@ static void silent_peers_are_dropped(void)
  * the connection. */
 static void peers_that_do_not_read_are_dropped(void)
 {
-	struct record r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	struct record r = request(GM_CONTROL_LIST, NULL, 0);
 	int fd = connect_known(), n = 0;
 
 	while (n < 1000000 && send(fd, &r, r.header.bytes, MSG_NOSIGNAL) > 0)
@@ -455,7 +455,7 @@ static void unasked_descriptors_stay_out(void)
 	struct gm_session_open open = { .depth = 16, .range_bytes = 4096 };
 	struct record session =
 		request(GM_CONTROL_SESSION_OPEN, &open, sizeof(open));
-	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	struct record reply, r = request(GM_CONTROL_LIST, NULL, 0);
 
 	for (int n = 1; n <= 200; n += n < 4 ? 1 : 49) {
 		int fd = connect_known();
@@ -971,7 +971,7 @@ static void the_pid_of_a_dead_peer_ends_nothing(void)
  * ones away, and does not spin. */
 static void descriptors_may_run_out(void)
 {
-	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	struct record reply, r = request(GM_CONTROL_LIST, NULL, 0);
 	struct rlimit before, low;
 	int fd = connect_known(), newcomer;
 

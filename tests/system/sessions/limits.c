@@ -71,14 +71,14 @@ static bool says(const char *refusal, const char *words)
 static void refused(struct raw *c, const char *what, int got, int want,
 		    const char *words)
 {
-	struct gm_sessions after = { 0 };
+	struct gm_list_ask after = { 0 };
 	char refusal[sizeof(c->refusal)];
 
 	memcpy(refusal, c->refusal, sizeof(refusal));
 	if (got != want)
 		NOTE("%s: got %d, want %d: %s", what, got, want, refusal);
 	tap_check(got == want && says(refusal, words) &&
-			  raw_ask(c, GM_CONTROL_SESSIONS, &after, sizeof(after),
+			  raw_ask(c, GM_CONTROL_LIST, &after, sizeof(after),
 				  NULL, 0, NULL) == 0,
 		  what, __FILE__, __LINE__);
 }
@@ -210,20 +210,19 @@ static void sessions_are_checked(void)
 static void bodies_may_grow(void)
 {
 	struct {
-		struct gm_sessions after;
+		struct gm_list_ask after;
 		uint64_t later;
 	} body = { .later = 0 };
 	struct raw c;
 
 	EQ(raw_open(&c, path), 0);
-	EQ(raw_ask(&c, GM_CONTROL_SESSIONS, &body, sizeof(body), NULL, 0, NULL),
-	   0);
+	EQ(raw_ask(&c, GM_CONTROL_LIST, &body, sizeof(body), NULL, 0, NULL), 0);
 	body.later = 1;
 	refused(&c, "a field that is not known",
-		raw_ask(&c, GM_CONTROL_SESSIONS, &body, sizeof(body), NULL, 0,
+		raw_ask(&c, GM_CONTROL_LIST, &body, sizeof(body), NULL, 0,
 			NULL),
 		-E2BIG, "field|update gpumapd");
-	EQ(raw_ask(&c, GM_CONTROL_SESSIONS, NULL, 0, NULL, 0, NULL), 0);
+	EQ(raw_ask(&c, GM_CONTROL_LIST, NULL, 0, NULL, 0, NULL), 0);
 	raw_close(&c);
 }
 
@@ -236,10 +235,10 @@ static void wait_for_sessions(uint32_t n)
 
 	EQ(raw_open(&c, path), 0);
 	do {
-		struct gm_sessions after = { 0 };
+		struct gm_list_ask after = { 0 };
 
 		raw_nap(1000000);
-		raw_ask(&c, GM_CONTROL_SESSIONS, &after, sizeof(after), &reply,
+		raw_ask(&c, GM_CONTROL_LIST, &after, sizeof(after), &reply,
 			sizeof(reply), NULL);
 	} while (reply.total != n && raw_now() < until);
 	EQ(reply.total, n);

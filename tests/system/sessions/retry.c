@@ -104,11 +104,11 @@ static int answer(struct raw *c)
 static uint32_t count(void)
 {
 	struct gm_list_reply reply = { 0 };
-	struct gm_sessions after = { 0 };
+	struct gm_list_ask after = { 0 };
 	struct raw c;
 
 	EQ(raw_open(&c, path), 0);
-	EQ(raw_ask(&c, GM_CONTROL_SESSIONS, &after, sizeof(after), &reply,
+	EQ(raw_ask(&c, GM_CONTROL_LIST, &after, sizeof(after), &reply,
 		   sizeof(reply), NULL),
 	   0);
 	raw_close(&c);

@@ -332,7 +332,7 @@ static void what_lingers_holds_up_nobody(void)
 		EQ(reply.status, -EINVAL);
 	}
 	if (sent == MANY - 1 &&
-	    send_lingering(&c, GM_CONTROL_SESSIONS, &others[sent]))
+	    send_lingering(&c, GM_CONTROL_LIST, &others[sent]))
 		sent++;
 	if (sent < MANY)
 		SKIP(1, "no socket lingers here");

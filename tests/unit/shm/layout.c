@@ -246,9 +246,12 @@ static void messages(void)
 	SIZE(gm_session_reply);
 	SIZE(gm_queue_open);
 	SIZE(gm_queue_reply);
-	SIZE(gm_sessions);
+	SIZE(gm_list_ask);
 	SIZE(gm_list_reply);
 	SIZE(gm_session_item);
+	SIZE(gm_usage_item);
+	SIZE(gm_wait_item);
+	SIZE(gm_shares_item);
 	SIZE(gm_loading);
 	SIZE(gm_room);
 	AT(gm_room, flags);
@@ -269,7 +272,6 @@ static void messages(void)
 	SIZE(gm_reserve_ask);
 	SIZE(gm_reserve_reply);
 	SIZE(gm_reserved_row);
-	SIZE(gm_reservations_ask);
 	SIZE(gm_reservation_item);
 	AT(gm_reservation_item, version);
 	AT(gm_reservation_item, own_bytes);

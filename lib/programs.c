@@ -20,9 +20,7 @@ int gm_program_show(struct gpumap_session *session, uint32_t row,
 		    const struct gm_client_buffer *program)
 {
 	struct gm_program_ask body = { .handle = program->handle, .row = row };
-	struct gm_call call = { GM_REQUEST(
-		program->image ? GM_CONTROL_PROGRAM_IMAGE : GM_CONTROL_PROGRAM,
-		body) };
+	struct gm_call call = { GM_REQUEST(GM_CONTROL_PROGRAM, body) };
 
 	if (program->image)
 		call.carries = &program->fd;

@@ -196,11 +196,5 @@ int gpumap_device_uncordon(struct gpumap *map, uint32_t row)
 
 int gpumap_started(struct gpumap *map, const char *name)
 {
-	struct gm_object_name body = { .kind = GM_KIND_LAYERS };
-	struct gm_call call = { GM_REQUEST(GM_CONTROL_STARTED, body) };
-	int ret = gm_map_begin(map);
-
-	if (ret == 0)
-		ret = gm_map_put_name(map, name, body.name);
-	return ret == 0 ? gm_map_call(map, &call, 0) : ret;
+	return release(map, GM_KIND_LAYERS, GM_RELEASE_START, name);
 }

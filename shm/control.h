@@ -17,7 +17,7 @@
  * same in all versions.
  *
  * A record whose length differs from its header's, and descriptors that a type
- * does not carry, end the connection.  REGISTER, PROGRAM_IMAGE, MASK_PUBLISH
+ * does not carry, end the connection.  REGISTER, PROGRAM, MASK_PUBLISH
  * and SHARE carry one to the agent, over a session.  A refusal is a reply with
  * a negative status and a struct gm_refusal for body.
  *
@@ -61,7 +61,7 @@ enum gm_control_type {
 	GM_CONTROL_SHARE = 22,      /* may carry 1 there: its description */
 	GM_CONTROL_SHARE_OPEN = 23, /* that 1 back, if there is one */
 	GM_CONTROL_SHARE_CLOSE = 24,
-	GM_CONTROL_PROGRAM = 19,
+	GM_CONTROL_PROGRAM = 19, /* may carry 1 there: an image */
 	GM_CONTROL_MASK_PUBLISH = 26, /* may carry 1 there: the tensor */
 	GM_CONTROL_MASK_NODE = 27,    /* 1 back: a node segment */
 	GM_CONTROL_MASK_USE = 28,
@@ -71,11 +71,9 @@ enum gm_control_type {
 	GM_CONTROL_COMM_CLOSE = 34,
 	GM_CONTROL_JOIN = 36,
 	GM_CONTROL_LEAVE = 37,
-	GM_CONTROL_PROGRAM_IMAGE = 40, /* may carry 1 there: the image */
 	GM_CONTROL_CORDON = 41,
 	GM_CONTROL_CALIBRATE = 42,
 	GM_CONTROL_CHANGE = 44,
-	GM_CONTROL_STARTED = 46,
 	GM_CONTROL_SHARE_FDS = 48, /* up to 32 back: of its buffers */
 	GM_CONTROL_TRACE = 49,     /* 1 back: memory of records, read-only */
 	GM_CONTROL_CLUSTER = 50,   /* see control_cluster.h */
@@ -120,6 +118,7 @@ struct gm_hello_reply {
 
 /* RELEASE, PIN: an object by name.  RELEASE has no reply body. */
 #define GM_RELEASE_WAITS 1u /* not the map: the requests for it that wait */
+#define GM_RELEASE_START 2u /* not the map, which is held: its start window */
 
 struct gm_object_name {
 	uint32_t kind;  /* enum gm_kind */
@@ -636,9 +635,6 @@ struct gm_reservation_item {
 	uint64_t session_bytes; /* that their sessions have */
 };
 
-/* STARTED: a gm_object_name: end the start window of a held map.  No reply
- * body. */
-
 struct gm_wait_item {
 	struct gm_list_key key; /* grows along the line */
 	char name[64];
@@ -677,8 +673,8 @@ struct gm_unreach {
 };
 
 /*
- * PROGRAM: let jobs of a row run a program of the agent's directory;
- * PROGRAM_IMAGE: one that the client has, for cards.
+ * PROGRAM: let jobs of a row run a program of the agent's directory, or for
+ * cards one that comes as an image.
  *
  * The session was opened with GPUMAP_SESSION_PROGRAMS, and the queue of the row
  * is open.  The same handle may be requested on more rows with the same name:

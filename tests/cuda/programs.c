@@ -330,7 +330,7 @@ static void fatbins_are_read(void)
 static int ask(uint64_t handle, const char *kernel, int fd)
 {
 	struct gm_program_ask body = { .handle = handle, .row = card };
-	struct gm_call call = { .type = GM_CONTROL_PROGRAM_IMAGE,
+	struct gm_call call = { .type = GM_CONTROL_PROGRAM,
 				.body = &body,
 				.body_bytes = sizeof(body),
 				.carries = fd >= 0 ? &fd : NULL };
@@ -356,7 +356,7 @@ static void requests_are_checked(void)
 	char name[65];
 	int fd = memfd_of(all, sizeof(all) - 1, seals & ~F_SEAL_WRITE);
 
-	EQ(ask(handle, "gpumap_program", -1), -EINVAL);
+	EQ(ask(handle, "gpumap_program", -1), -ENOENT);
 	EQ(ask(handle, "gpumap_program", fd), -EPERM);
 	OK(strstr(gpumap_refusal(map), "F_SEAL_WRITE") != NULL);
 	close(fd);

@@ -214,15 +214,42 @@ static int drop_waits(struct gm_connection *c, const struct gm_request *r,
 	return 0;
 }
 
+/* The process that holds the map has started. */
+static int end_start(struct gm_connection *c, const struct gm_request *r,
+		     const char *name)
+{
+	struct gm_daemon *d = c->server->d;
+	const struct gm_block *block =
+		gm_directory_find(d, GM_KIND_LAYERS, name);
+
+	if (block != NULL && block->owner_uid != c->uid &&
+	    !gm_user_is_privileged(c->uid))
+		return gm_connection_bad(
+			c, -EPERM, "%s belongs to uid %u, and this is uid %u",
+			name, block->owner_uid, (unsigned)c->uid);
+	if (block == NULL ||
+	    gm_pins_started(d, (uint32_t)(block - d->directory->objects)) != 0)
+		return gm_connection_bad(c, -ENOENT,
+					 "no process holds a map %s", name);
+	gm_wait_line_changed(d);
+	return gm_connection_reply(c, &r->header, NULL);
+}
+
 static int handle_release(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_object_name *object;
-	const char *name = object_of(c, r, GM_RELEASE_WAITS, &object);
+	const char *name = object_of(
+		c, r, GM_RELEASE_WAITS | GM_RELEASE_START, &object);
 
 	if (!name)
 		return -EINVAL;
+	if (object->flags != 0 && object->kind != GM_KIND_LAYERS)
+		return gm_connection_bad(c, -EINVAL,
+					 "only a layer map is waited for");
 	if ((object->flags & GM_RELEASE_WAITS) != 0)
 		return drop_waits(c, r, name);
+	if ((object->flags & GM_RELEASE_START) != 0)
+		return end_start(c, r, name);
 	return gm_release_change(c, &r->header, object->kind, name);
 }
 
@@ -261,30 +288,6 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 	}
 	reply = (struct gm_pin_reply){ pin.claim, pin.unit, pin.version };
 	return gm_connection_reply_body(c, &r->header, &reply, sizeof(reply));
-}
-
-static int handle_started(struct gm_connection *c, const struct gm_request *r)
-{
-	struct gm_daemon *d = c->server->d;
-	const struct gm_object_name *object;
-	const struct gm_block *block = NULL;
-	const char *name = object_of(c, r, 0, &object);
-
-	if (!name)
-		return -EINVAL;
-	if (object->kind == GM_KIND_LAYERS)
-		block = gm_directory_find(d, GM_KIND_LAYERS, name);
-	if (block != NULL && block->owner_uid != c->uid &&
-	    !gm_user_is_privileged(c->uid))
-		return gm_connection_bad(
-			c, -EPERM, "%s belongs to uid %u, and this is uid %u",
-			name, block->owner_uid, (unsigned)c->uid);
-	if (block == NULL ||
-	    gm_pins_started(d, (uint32_t)(block - d->directory->objects)) != 0)
-		return gm_connection_bad(c, -ENOENT,
-					 "no process holds a map %s", name);
-	gm_wait_line_changed(d);
-	return gm_connection_reply(c, &r->header, NULL);
 }
 
 static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
@@ -374,8 +377,6 @@ static const struct gm_request_kind kinds[] = {
 				 .handle = handle_release },
 	[GM_CONTROL_PIN] = { .body_bytes = sizeof(struct gm_object_name),
 			     .handle = handle_pin },
-	[GM_CONTROL_STARTED] = { .body_bytes = sizeof(struct gm_object_name),
-				 .handle = handle_started },
 	[GM_CONTROL_UNPIN] = { .body_bytes = sizeof(struct gm_unpin),
 			       .handle = handle_unpin },
 	[GM_CONTROL_SESSION_OPEN] = { .body_bytes =
@@ -428,13 +429,9 @@ static const struct gm_request_kind kinds[] = {
 				   .of_session = true,
 				   .handle = gm_mask_show_handle },
 	[GM_CONTROL_PROGRAM] = { .body_bytes = sizeof(struct gm_program_ask),
+				 .has_fd = true,
 				 .of_session = true,
 				 .handle = gm_registration_program_handle },
-	[GM_CONTROL_PROGRAM_IMAGE] = { .body_bytes =
-					       sizeof(struct gm_program_ask),
-				       .has_fd = true,
-				       .of_session = true,
-				       .handle = gm_registration_image_handle },
 	[GM_CONTROL_SHARE] = { .body_bytes = sizeof(struct gm_share_ask),
 			       .has_tail = true,
 			       .has_fd = true,

@@ -109,7 +109,5 @@ int gm_registration_reach_mask(struct gm_connection *c,
  * for whose worker to come it is kept like the rest. */
 int gm_registration_program_handle(struct gm_connection *c,
 				   const struct gm_request *r);
-int gm_registration_image_handle(struct gm_connection *c,
-				 const struct gm_request *r);
 
 #endif

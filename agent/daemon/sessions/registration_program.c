@@ -130,29 +130,21 @@ static int check_kernel(struct gm_connection *c,
 	return 0;
 }
 
-static int handle(struct gm_connection *c, const struct gm_request *r,
-		  bool is_image)
+int gm_registration_program_handle(struct gm_connection *c,
+				   const struct gm_request *r)
 {
+	const struct gm_registration *known;
 	struct gm_program_ask ask;
+	bool is_image;
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
+	known = gm_registration_find(c->session, ask.handle);
+	is_image = c->fd >= 0 || (known != NULL && known->is_brought);
 	error = check_form(c, &ask);
 	if (error == 0)
 		error = gm_program_policy(c);
 	if (error == 0 && is_image)
 		error = check_kernel(c, &ask);
 	return error ? error : registration(c, &r->header, &ask, is_image);
-}
-
-int gm_registration_program_handle(struct gm_connection *c,
-				   const struct gm_request *r)
-{
-	return handle(c, r, false);
-}
-
-int gm_registration_image_handle(struct gm_connection *c,
-				 const struct gm_request *r)
-{
-	return handle(c, r, true);
 }

@@ -221,6 +221,7 @@ gm_suites += tests/suites/system_planning
 gm_system_planning = \
 	%reldir%/planning/abuse.c \
 	%reldir%/planning/concurrent_commits.c \
+	%reldir%/planning/crowd.c \
 	%reldir%/planning/for_user.c \
 	%reldir%/planning/plan.c \
 	%reldir%/planning/turns.c \
@@ -235,6 +236,7 @@ tests_suites_system_planning_LDADD = tests/libsupport.la lib/libgpumap-model.la 
 	shm/libshm.la
 gm_cases += $(gm_system_planning)
 GM_TORTURE += %reldir%/planning/concurrent_commits.c \
+	%reldir%/planning/crowd.c \
 	%reldir%/planning/wait_concurrent.c %reldir%/planning/wait_random.c
 
 gm_suites += tests/suites/system_sessions

@@ -32,11 +32,16 @@ static uint64_t look_at(const struct gm_wait_line *line, uint64_t now)
 	return at;
 }
 
+/* Those that wait again, however often, put no look off. */
 static void arm(struct gm_wait_line *line)
 {
-	if (!TAILQ_EMPTY(&line->places))
-		gm_timer_set(line->d->loop, &line->timer,
-			     look_at(line, gm_loop_now()));
+	uint64_t at;
+
+	if (TAILQ_EMPTY(&line->places))
+		return;
+	at = look_at(line, gm_loop_now());
+	if (line->timer.due_ns == 0 || at < line->timer.due_ns)
+		gm_timer_set(line->d->loop, &line->timer, at);
 }
 
 /* ---- who keeps what from whom -------------------------------------------- */

@@ -548,6 +548,7 @@ static void turns_are_not_made_longer(void)
 			break;
 		story_nap(100000);
 	}
+	OK(!is_quiet(&behind));
 	EQ(answer_of(&behind), 0);
 	raw_close(&c);
 	give_back("fixed");

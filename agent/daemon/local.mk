@@ -55,7 +55,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/map/map_kind.c %reldir%/map/map_kind.h \
 	%reldir%/map/pins.c %reldir%/map/pins.h \
 	%reldir%/map/admit.c %reldir%/map/admit.h \
-	%reldir%/map/admit_form.c %reldir%/map/admit_form.h \
+	%reldir%/map/admit_place.c %reldir%/map/admit_place.h \
+	%reldir%/map/admission.c %reldir%/map/admission.h \
 	%reldir%/map/room.c %reldir%/map/room.h \
 	%reldir%/map/release.c %reldir%/map/release.h \
 	%reldir%/map/reserve.c %reldir%/map/reserve.h \

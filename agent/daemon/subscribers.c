@@ -13,7 +13,7 @@
 #include "agent/daemon/cluster/cluster.h"
 #include "agent/daemon/health/cards.h"
 #include "agent/daemon/health/drain.h"
-#include "agent/daemon/map/admit.h"
+#include "agent/daemon/map/admit_place.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/map_kind.h"
@@ -46,7 +46,7 @@
 static void connection_dropped(struct gm_connection *c, const char *why)
 {
 	gm_transactions_connection_dropped(c, why);
-	gm_admit_connection_dropped(c, why);
+	gm_admit_place_connection_dropped(c, why);
 	gm_cluster_connection_dropped(c);
 	gm_drains_connection_dropped(c, why);
 	gm_retry_queue_connection_dropped(c, why);
@@ -82,7 +82,7 @@ static void object_moved(struct gm_daemon *d, const struct gm_block *old,
 static void map_published(struct gm_daemon *d, const char *name)
 {
 	gm_mask_changes_follow(d, name);
-	gm_admit_map_published(d, name);
+	gm_admit_place_map_published(d, name);
 }
 
 static bool block_pinned(const struct gm_daemon *d, uint32_t unit)

@@ -18,6 +18,7 @@
 #include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
 #include "gpumap.h"
+#include "lib/model/plan/checked.h"
 #include "lib/model/plan/size_text.h"
 
 /* Returns false when it is 2^63 or more. */
@@ -114,16 +115,14 @@ static uint64_t others(const struct gm_daemon *d, uint32_t row, uint32_t slot)
 					 : 0);
 }
 
-static bool may_promise(const struct gm_device *device)
+bool gm_ledger_has_row(const struct gm_daemon *d, uint32_t row)
 {
-	return device->present &&
+	const struct gm_device *device =
+		row < d->devices->n ? d->devices->of[row] : NULL;
+
+	return device != NULL && device->present &&
 	       device->moving.state != GPUMAP_DEVICE_FAILED &&
 	       device->moving.state != GPUMAP_DEVICE_LOST;
-}
-
-static uint64_t left(uint64_t of, uint64_t taken)
-{
-	return of > taken ? of - taken : 0;
 }
 
 uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row, uint32_t slot)
@@ -131,16 +130,16 @@ uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row, uint32_t slot)
 	const struct gm_ledger *ledger = d->ledger;
 	uint64_t bytes, most;
 
-	if (row >= d->devices->n || !may_promise(d->devices->of[row]))
+	if (!gm_ledger_has_row(d, row))
 		return 0;
-	bytes = left(gm_usage_free(d, row, true),
-		     ledger->promised[row] - ledger->used[row]);
+	bytes = gm_minus(gm_usage_free(d, row, true),
+			 ledger->promised[row] - ledger->used[row]);
 	if (slot != GM_LEDGER_NOBODY)
 		bytes += share_of(ledger->of[slot], row);
 	/* Whatever is in use: the sum of the promises stays below the total,
 	 * unless the row has shrunk since. */
-	most = left(d->devices->of[row]->facts.total_bytes,
-		    others(d, row, slot));
+	most = gm_minus(d->devices->of[row]->facts.total_bytes,
+			others(d, row, slot));
 	if (slot != GM_LEDGER_NOBODY && most < share_of(ledger->of[slot], row))
 		most = share_of(ledger->of[slot], row);
 	return bytes < most ? bytes : most;
@@ -168,8 +167,8 @@ static uint64_t strange_bytes(const struct gm_daemon *d, uint32_t row,
 {
 	uint64_t total = d->devices->of[row]->facts.total_bytes;
 
-	return left(left(total, gm_usage_free(d, row, false)),
-		    own_bytes + gm_usage_of_row(d, row));
+	return gm_minus(gm_minus(total, gm_usage_free(d, row, false)),
+			own_bytes + gm_usage_of_row(d, row));
 }
 
 void gm_ledger_look(const struct gm_daemon *d, struct gm_ledger_look *ret_look)
@@ -193,9 +192,9 @@ void gm_ledger_look(const struct gm_daemon *d, struct gm_ledger_look *ret_look)
 	memset(ret_look->most, 0, sizeof(ret_look->most));
 	memset(ret_look->strange, 0, sizeof(ret_look->strange));
 	for (uint32_t row = 0; row < d->devices->n; row++) {
-		if (!may_promise(d->devices->of[row]))
+		if (!gm_ledger_has_row(d, row))
 			continue;
-		ret_look->most[row] = left(
+		ret_look->most[row] = gm_minus(
 			d->devices->of[row]->facts.total_bytes, stays[row]);
 		ret_look->strange[row] = strange_bytes(d, row, own[row]);
 	}
@@ -216,10 +215,8 @@ static int check_room(uint32_t row, uint64_t want, uint64_t avail,
 		      row, gm_size_down(avail).text, gm_size_up(want).text);
 }
 
-/* Bytes of each row that a uid's maps reserve, without the map in @slot.  One
- * pass over all maps, because a map may charge every row. */
-static void sum_of_uid(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
-		       uint64_t ret_has[GM_ROWS])
+void gm_ledger_shares(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
+		      uint64_t ret_has[GM_ROWS])
 {
 	memset(ret_has, 0, GM_ROWS * sizeof(ret_has[0]));
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
@@ -258,67 +255,41 @@ static uint64_t per_cent(uint64_t bytes, uint32_t n)
 	return bytes / 100 * n + bytes % 100 * n / 100;
 }
 
-static int check_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
-		       uint64_t want, uint64_t has, char *ret_why)
+/* The bytes of a row that a uid may have in all. */
+static uint64_t share_of_uid(const struct gm_daemon *d, uint32_t uid,
+			     uint32_t row)
 {
-	uint64_t total = d->devices->of[row]->facts.total_bytes;
-	uint64_t most = per_cent(total, d->config->reserve_per_uid);
+	return gm_user_is_privileged(uid)
+		       ? UINT64_MAX
+		       : per_cent(d->devices->of[row]->facts.total_bytes,
+				  d->config->reserve_per_uid);
+}
 
-	if (gm_user_is_privileged(uid))
-		return 0;
-	if (want <= left(most, has))
+uint64_t gm_ledger_share_left(const struct gm_daemon *d, uint32_t uid,
+			      uint32_t row, uint64_t has)
+{
+	return gm_minus(share_of_uid(d, uid, row), has);
+}
+
+int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
+			  uint64_t bytes, uint64_t has,
+			  char ret_why[GM_WHY_BYTES])
+{
+	if (bytes <= gm_ledger_share_left(d, uid, row, has))
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
 		      "uid %u has reserved %s of row %u, asks for %s, and may "
 		      "have %s: %s, or raise reserve-per-uid in [limits] of "
 		      "gpumapd.conf",
-		      uid, gm_size_down(has).text, row, gm_size_up(want).text,
-		      gm_size_down(most).text,
+		      uid, gm_size_down(has).text, row, gm_size_up(bytes).text,
+		      gm_size_down(share_of_uid(d, uid, row)).text,
 		      has != 0 ? "release a map" : "ask for less");
 }
 
-bool gm_ledger_may_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
-			 uint64_t bytes)
+int gm_ledger_check_row(const struct gm_daemon *d, uint32_t row,
+			char ret_why[GM_WHY_BYTES])
 {
-	return gm_user_is_privileged(uid) ||
-	       bytes <= per_cent(d->devices->of[row]->facts.total_bytes,
-				 d->config->reserve_per_uid);
-}
-
-/* The bytes that a uid's maps have of a row without the one in @slot. */
-static uint64_t share_without(const struct gm_daemon *d, uint32_t uid,
-			      uint32_t slot, uint32_t row)
-{
-	uint64_t has = gm_ledger_share(d, uid, row).bytes;
-
-	if (slot != GM_LEDGER_NOBODY && d->ledger->of[slot] != NULL &&
-	    d->ledger->of[slot]->uid == uid)
-		has -= share_of(d->ledger->of[slot], row);
-	return has;
-}
-
-uint64_t gm_ledger_share_left(const struct gm_daemon *d, uint32_t uid,
-			      uint32_t slot, uint32_t row)
-{
-	uint64_t total = d->devices->of[row]->facts.total_bytes;
-
-	if (gm_user_is_privileged(uid))
-		return UINT64_MAX;
-	return left(per_cent(total, d->config->reserve_per_uid),
-		    share_without(d, uid, slot, row));
-}
-
-int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid,
-			  uint32_t slot, uint32_t row, uint64_t bytes,
-			  char ret_why[GM_WHY_BYTES])
-{
-	return check_share(d, uid, row, bytes, share_without(d, uid, slot, row),
-			   ret_why);
-}
-
-static int check_row(const struct gm_daemon *d, uint32_t row, char *ret_why)
-{
-	if (row < d->devices->n && may_promise(d->devices->of[row]))
+	if (gm_ledger_has_row(d, row))
 		return 0;
 	return gm_why(ret_why, -ENODEV,
 		      "row %u is not there, is lost or has failed: gpumapctl "
@@ -336,16 +307,16 @@ int gm_ledger_admit(const struct gm_daemon *d,
 
 	if (reservation == NULL)
 		return 0;
-	sum_of_uid(d, reservation->uid, slot, has);
+	gm_ledger_shares(d, reservation->uid, slot, has);
 	/* First, because no other user's map would help by its end. */
 	for (uint32_t i = 0; i < reservation->n && ret == 0; i++) {
 		uint32_t row = reservation->of[i].row;
 
-		ret = check_row(d, row, ret_why);
+		ret = gm_ledger_check_row(d, row, ret_why);
 		if (ret == 0)
-			ret = check_share(d, reservation->uid, row,
-					  reservation->of[i].bytes, has[row],
-					  ret_why);
+			ret = gm_ledger_check_share(d, reservation->uid, row,
+						    reservation->of[i].bytes,
+						    has[row], ret_why);
 	}
 	for (uint32_t i = 0; i < reservation->n && ret == 0; i++) {
 		uint32_t row = reservation->of[i].row;
@@ -373,7 +344,7 @@ int gm_ledger_fits(const struct gm_daemon *d,
 				      row);
 		total = d->devices->of[row]->facts.total_bytes;
 		ret = check_room(row, reservation->of[i].bytes,
-				 left(total, others(d, row, slot)), ret_why,
+				 gm_minus(total, others(d, row, slot)), ret_why,
 				 NULL);
 	}
 	return ret;

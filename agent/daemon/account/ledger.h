@@ -90,6 +90,12 @@ int gm_ledger_reservation(const struct gm_layers *layers,
 uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row,
 			 uint32_t slot);
 
+/* Is the row there, and neither lost nor failed?  The second returns 0 or
+ * -ENODEV. */
+bool gm_ledger_has_row(const struct gm_daemon *d, uint32_t row);
+int gm_ledger_check_row(const struct gm_daemon *d, uint32_t row,
+			char ret_why[GM_WHY_BYTES]);
+
 /* The rows without what is reserved for good, and those who hold the rest. */
 struct gm_ledger_look {
 	/* Bytes of each row, less what is reserved without a holder. */
@@ -134,19 +140,19 @@ int gm_ledger_admit(const struct gm_daemon *d,
 		    char ret_why[GM_WHY_BYTES],
 		    struct gm_shortage *ret_shortage);
 
-/* Is so much of a row within a uid's share, if it has nothing else? */
-bool gm_ledger_may_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
-			 uint64_t bytes);
+/* Bytes of each row that a uid's maps reserve, without the map in @slot. */
+void gm_ledger_shares(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
+		      uint64_t ret_has[GM_ROWS]);
 
-/* Bytes of a row that a uid's maps may have besides those that they have,
- * without the map in @slot; UINT64_MAX: as many as there are. */
+/* Bytes of a row that a uid may reserve besides the @has that it has reserved;
+ * UINT64_MAX and less @has: as many as there are. */
 uint64_t gm_ledger_share_left(const struct gm_daemon *d, uint32_t uid,
-			      uint32_t slot, uint32_t row);
+			      uint32_t row, uint64_t has);
 
-/* Would a uid that has @bytes of a row instead of what the map in @slot has be
- * within its share?  Returns 0 or -EDQUOT. */
-int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid,
-			  uint32_t slot, uint32_t row, uint64_t bytes,
+/* Would a uid that has @bytes of a row besides these be within its share?
+ * Returns 0 or -EDQUOT. */
+int gm_ledger_check_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
+			  uint64_t bytes, uint64_t has,
 			  char ret_why[GM_WHY_BYTES]);
 
 /*

@@ -9,12 +9,8 @@
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
+#include "lib/model/plan/checked.h"
 #include "shm/score.h"
-
-static uint64_t left(uint64_t of, uint64_t taken)
-{
-	return of > taken ? of - taken : 0;
-}
 
 uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 		     uint64_t has)
@@ -22,8 +18,9 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 	const struct gm_device *device = d->devices->of[row];
 	struct gm_promise own = gm_ledger_share(d, uid, row);
 	uint64_t own_used = own.own_bytes + own.session_bytes;
-	uint64_t others = left(d->ledger->promised[row] - d->ledger->used[row],
-			       own.bytes - own_used);
+	uint64_t others =
+		gm_minus(d->ledger->promised[row] - d->ledger->used[row],
+			 own.bytes - own_used);
 	uint64_t total = device->facts.total_bytes;
 	struct gm_row_bytes other;
 	uint64_t bytes;
@@ -34,12 +31,12 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 	other = gm_events_row_bytes(d, row, uid);
 	bytes = gm_usage_free(d, row, false);
 	has += other.masks;
-	bytes = has < left(total, bytes) ? bytes + has : total;
-	bytes = gm_budget(left(bytes, others), total);
+	bytes = has < gm_minus(total, bytes) ? bytes + has : total;
+	bytes = gm_budget(gm_minus(bytes, others), total);
 	/* Sessions cannot have the part that its processes have themselves. */
 	if (bytes < own.bytes - own.own_bytes)
 		bytes = own.bytes - own.own_bytes;
-	return left(bytes, other.abandoned + other.masks);
+	return gm_minus(bytes, other.abandoned + other.masks);
 }
 
 void gm_quota_freed(struct gm_daemon *d, uint32_t row, uint64_t bytes)

@@ -9,6 +9,7 @@
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/devices/rows.h"
+#include "lib/model/plan/checked.h"
 
 #define TRIES_A_TURN 8u /* of the loop's turns; one of a user */
 
@@ -62,11 +63,6 @@ static uint32_t next_row(const uint64_t rows[GM_ROW_WORDS], uint32_t row)
 	for (uint32_t row = next_row(rows, 0); row < GM_ROWS; \
 	     row = next_row(rows, row + 1))
 
-static uint64_t left(uint64_t of, uint64_t taken)
-{
-	return of > taken ? of - taken : 0;
-}
-
 static void note_lasting(struct gm_wait_line *line,
 			 const struct gm_ledger_look *look)
 {
@@ -78,7 +74,8 @@ static void note_lasting(struct gm_wait_line *line,
 			line->strange[row] = look->strange[row];
 			line->strange_ns[row] = now;
 		}
-		line->lasting[row] = left(look->most[row], line->strange[row]);
+		line->lasting[row] =
+			gm_minus(look->most[row], line->strange[row]);
 	}
 }
 
@@ -99,8 +96,8 @@ static void find_spare(const struct gm_wait_line *line,
 				passed[look->held[n]->of[i].row] +=
 					look->held[n]->of[i].bytes;
 		EACH_ROW(place->claims, row)
-		place->behind.bytes[row] = left(line->lasting[row],
-						passed[row] + place->asks[row]);
+		place->behind.bytes[row] = gm_minus(
+			line->lasting[row], passed[row] + place->asks[row]);
 	}
 }
 

@@ -78,7 +78,7 @@ struct gm_connection {
 	struct gm_session *session;  /* NULL: none */
 	struct gm_change *change;    /* that it waits for; NULL: none */
 	struct gm_drain_wait drain;  /* likewise */
-	struct gm_admit_place *line; /* in its turn, see map/admit.c; or NULL */
+	struct gm_admit_place *line; /* in its turn, or NULL */
 	/* In the server's map_waits, while it waits for a change. */
 	TAILQ_ENTRY(gm_connection) map_wait;
 	bool waits_for_map;

@@ -13,6 +13,7 @@
 struct candidates {
 	uint32_t n;
 	struct gm_room_row of[GM_ROWS];
+	uint64_t has[GM_ROWS]; /* that its uid has reserved, by row */
 };
 
 /* ---- candidates ---------------------------------------------------------- */
@@ -51,7 +52,7 @@ static int find_candidates(const struct gm_daemon *d,
 					     GM_ROOM_DUMMY, GM_ROOM_HOST, 0 };
 	struct candidates all;
 
-	all.n = gm_room_list(d, r->slot, all.of);
+	all.n = gm_room_list(d, r->turn->slot, all.of);
 	ret->n = 0;
 	if (r->n_rows != 0)
 		return find_named(d, r, &all, ret_why, ret);
@@ -106,6 +107,7 @@ static int choose_all(const struct gm_reserve *r, const struct candidates *c,
 		if (r->bytes[i] > device->total_bytes)
 			return never_fits(device, r->bytes[i], ret_why, ret);
 		gm_wait_line_add_row(place->rows, device->row);
+		gm_wait_line_add_row(place->claims, device->row);
 		place->asks[device->row] = r->bytes[i];
 		ret->of[ret->n++] =
 			(struct gm_reserved_bytes){ device->row, r->bytes[i] };
@@ -133,11 +135,12 @@ static int find_rows(const struct gm_daemon *d, const struct gm_reserve *r,
 			error = never_fits(device, r->bytes[0], ret_why, ret);
 			continue;
 		}
-		status = gm_ledger_check_share(d, r->uid, r->turn->slot,
-					       device->row, r->bytes[0],
+		status = gm_ledger_check_share(d, r->uid, device->row,
+					       r->bytes[0], c->has[device->row],
 					       ret_why);
 		if (status != 0 &&
-		    !gm_ledger_may_share(d, r->uid, device->row, r->bytes[0])) {
+		    r->bytes[0] >
+			    gm_ledger_share_left(d, r->uid, device->row, 0)) {
 			error = status;
 			continue;
 		}
@@ -161,11 +164,10 @@ struct obstacle {
 };
 
 static int say(const struct gm_daemon *d, const struct gm_reserve *r,
-	       const struct obstacle *obstacle, struct gm_wait_place *place,
-	       char *ret_why, struct gm_reserved *ret)
+	       const struct obstacle *obstacle, char *ret_why,
+	       struct gm_reserved *ret)
 {
 	ret->may_wait = true;
-	place->is_for_start = obstacle->error == -EBUSY;
 	if (obstacle->error != 0)
 		return gm_turn_check(d, r->turn, obstacle->row, r->bytes[0],
 				     ret_why);
@@ -199,8 +201,8 @@ static int say_share(const struct gm_daemon *d, const struct gm_reserve *r,
 	while (!gm_wait_line_has_row(place->rows, c->of[i].row))
 		i++;
 	ret->may_wait = true;
-	return gm_ledger_check_share(d, r->uid, r->turn->slot, c->of[i].row,
-				     r->bytes[0], ret_why);
+	return gm_ledger_check_share(d, r->uid, c->of[i].row, r->bytes[0],
+				     c->has[c->of[i].row], ret_why);
 }
 
 /* The row that has the fewest bytes left then. */
@@ -238,7 +240,7 @@ static int choose_one(const struct gm_daemon *d, const struct gm_reserve *r,
 	if (best == NULL && !has_claim(place))
 		return say_share(d, r, c, place, ret_why, ret);
 	if (best == NULL)
-		return say(d, r, &obstacle, place, ret_why, ret);
+		return say(d, r, &obstacle, ret_why, ret);
 	ret->of[ret->n++] =
 		(struct gm_reserved_bytes){ best->row, r->bytes[0] };
 	return 0;
@@ -265,13 +267,13 @@ int gm_reserve_choose(struct gm_daemon *d, const struct gm_reserve *r,
 	for (uint32_t i = 0; i < GM_ROW_WORDS; i++)
 		place->rows[i] = place->claims[i] = 0;
 	place->takes_all = place->takes_one = false;
-	place->is_for_start = false;
 	if (ret == 0)
 		ret = check(r, &c, ret_why);
 	if (ret == 0 && r->n == c.n) {
 		ret = choose_all(r, &c, place, ret_why, ret_reserved);
 	} else if (ret == 0) {
 		place->takes_one = true;
+		gm_ledger_shares(d, r->uid, r->turn->slot, c.has);
 		ret = find_rows(d, r, &c, place, ret_why, ret_reserved);
 		if (ret == 0)
 			ret = choose_one(d, r, &c, place, ret_why,

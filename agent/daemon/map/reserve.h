@@ -13,7 +13,6 @@
 #define GM_RESERVE_SPEC_BYTES (GM_ROWS * 6) /* "255:1;" */
 
 struct gm_reserve {
-	uint32_t slot; /* of the map that it replaces, or GM_LEDGER_NOBODY */
 	const uint64_t *bytes; /* of each row, or one for any of them */
 	uint32_t n;
 	const uint32_t *rows; /* that it may take */

@@ -16,30 +16,14 @@ uint64_t gm_room_rows_given(const struct gm_daemon *d)
 	return (uint64_t)getpid() << 32 | d->devices->n_reused;
 }
 
-uint32_t gm_room_slot(const struct gm_daemon *d, const char *name,
-		      uint32_t flags)
+uint32_t gm_room_slot(const struct gm_daemon *d, const struct gm_room *map)
 {
 	const struct gm_block *block = NULL;
 
-	if ((flags & (GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT)) != 0)
-		block = gm_directory_find(d, GM_KIND_LAYERS, name);
+	if ((map->flags & (GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT)) != 0)
+		block = gm_directory_find(d, GM_KIND_LAYERS, map->name);
 	return block != NULL ? (uint32_t)(block - d->directory->objects)
 			     : GM_LEDGER_NOBODY;
-}
-
-bool gm_room_takes_turns(uint32_t flags, uint64_t wait_ns)
-{
-	return (flags & GPUMAP_PLAN_HELD) != 0 || wait_ns != 0;
-}
-
-bool gm_room_is_there(const struct gm_daemon *d, uint32_t row)
-{
-	const struct gm_device *device =
-		row < d->devices->n ? d->devices->of[row] : NULL;
-
-	return device != NULL && device->present &&
-	       device->moving.state != GPUMAP_DEVICE_FAILED &&
-	       device->moving.state != GPUMAP_DEVICE_LOST;
 }
 
 static bool is_drained(const struct gm_device *device)
@@ -51,18 +35,15 @@ static bool is_drained(const struct gm_device *device)
 int gm_room_check_row(const struct gm_daemon *d, uint32_t row,
 		      char ret_why[GM_WHY_BYTES])
 {
-	if (!gm_room_is_there(d, row))
-		return gm_why(ret_why, -ENODEV,
-			      "row %u is not there, is lost or has failed: "
-			      "gpumapctl devices shows which can be used",
-			      row);
-	if (is_drained(d->devices->of[row]))
+	int ret = gm_ledger_check_row(d, row, ret_why);
+
+	if (ret == 0 && is_drained(d->devices->of[row]))
 		return gm_why(
 			ret_why, -ENODEV,
 			"row %u is drained or cordoned: gpumapctl undrain "
 			"or uncordon brings it back; or leave it out",
 			row);
-	return 0;
+	return ret;
 }
 
 static struct gm_room_row row_of(const struct gm_daemon *d, uint32_t row,
@@ -100,7 +81,7 @@ uint32_t gm_room_list(const struct gm_daemon *d, uint32_t slot,
 	uint32_t n = 0;
 
 	for (uint32_t row = 0; row < d->devices->n; row++)
-		if (gm_room_is_there(d, row))
+		if (gm_ledger_has_row(d, row))
 			ret_rows[n++] = row_of(d, row, slot);
 	return n;
 }

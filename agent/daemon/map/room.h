@@ -19,17 +19,8 @@ struct gm_daemon;
  * device. */
 uint64_t gm_room_rows_given(const struct gm_daemon *d);
 
-/* The place of the map that one with this name and these flags would replace;
- * GM_LEDGER_NOBODY: none. */
-uint32_t gm_room_slot(const struct gm_daemon *d, const char *name,
-		      uint32_t flags);
-
-/* Must it wait for those that came before it?  Maps that are committed for good
- * are the administrator's, who need not. */
-bool gm_room_takes_turns(uint32_t flags, uint64_t wait_ns);
-
-/* Is the row there, and neither lost nor failed? */
-bool gm_room_is_there(const struct gm_daemon *d, uint32_t row);
+/* The slot of the map that this one would replace; GM_LEDGER_NOBODY: none. */
+uint32_t gm_room_slot(const struct gm_daemon *d, const struct gm_room *map);
 
 /*
  * gm_room_check_row - may layers be put on the row now?

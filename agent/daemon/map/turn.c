@@ -9,15 +9,18 @@
 #include "agent/daemon/account/ledger.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/map/pins.h"
+#include "agent/daemon/map/room.h"
 #include "agent/daemon/segment/directory.h"
 
+/* Maps that are committed for good, and do not wait, are the administrator's,
+ * who need not wait for those before. */
 void gm_turn_find(struct gm_daemon *d, const struct gm_wait_place *place,
-		  uint32_t slot, bool may_overtake, struct gm_turn *ret_turn)
+		  const struct gm_room *map, struct gm_turn *ret_turn)
 {
-	*ret_turn =
-		(struct gm_turn){ .slot = slot, .has_start = place->has_start };
+	*ret_turn = (struct gm_turn){ .slot = gm_room_slot(d, map),
+				      .has_start = place->has_start };
 	memset(ret_turn->limits.bytes, 0xff, sizeof(ret_turn->limits.bytes));
-	if (!may_overtake)
+	if ((map->flags & GPUMAP_PLAN_HELD) != 0 || map->wait_ns != 0)
 		gm_wait_line_limits(d, place, &ret_turn->limits);
 }
 

@@ -23,10 +23,9 @@ struct gm_turn {
  * gm_turn_find - the turn of a request as the line is now
  *
  * place	of the request; it need not be in the line
- * may_overtake	it need not wait for those before it
  */
 void gm_turn_find(struct gm_daemon *d, const struct gm_wait_place *place,
-		  uint32_t slot, bool may_overtake, struct gm_turn *ret_turn);
+		  const struct gm_room *map, struct gm_turn *ret_turn);
 
 /*
  * gm_turn_most - the most bytes of a row that it may have now, if there is room

@@ -64,10 +64,16 @@ int gm_turn_check(const struct gm_daemon *d, const struct gm_turn *turn,
 {
 	const struct gm_holder_image *other;
 
-	if (!may_start(turn, row) || bytes > spare(d, turn, row))
+	if (bytes > spare(d, turn, row))
 		return gm_why(ret_why, -ENOSPC,
 			      "row %u has room, but requests that came before "
 			      "wait for it (gpumapctl who): wait, too "
+			      "(gpumapctl run --wait)",
+			      row);
+	if (!may_start(turn, row))
+		return gm_why(ret_why, -EBUSY,
+			      "row %u has room, but requests that came before "
+			      "wait to start there (gpumapctl who): wait, too "
 			      "(gpumapctl run --wait)",
 			      row);
 	other = starting(d, turn, row);

@@ -41,7 +41,8 @@ uint64_t gm_turn_most(const struct gm_daemon *d, const struct gm_turn *turn,
  *
  * Returns	0
  *		-ENOSPC		others wait for the row
- *		-EBUSY		another process is in its start window there
+ *		-EBUSY		another process is in its start window there, or
+ *				others wait for theirs
  */
 int gm_turn_check(const struct gm_daemon *d, const struct gm_turn *turn,
 		  uint32_t row, uint64_t bytes, char ret_why[GM_WHY_BYTES]);

@@ -705,7 +705,7 @@ static void a_window_needs_no_room(void)
 	has_line(3);
 	b.wait_ns = 0;
 	b.name = "rude";
-	EQ(ask(&b), -ENOSPC); /* the first comes first */
+	EQ(ask(&b), -EBUSY); /* the first comes first */
 	EQ(gpumap_started(map, "a"), 0);
 	EQ(result_of(&second), 0);
 	OK(is_waiting(&third));

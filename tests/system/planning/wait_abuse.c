@@ -310,7 +310,7 @@ static void one_starts_again_in_turn(void)
 	other.start_ns = LONG_NS;
 	next = client_wait(&other);
 	want.wait_ns = 0;
-	EQ(reserve_now(&want).ret, -ENOSPC);
+	EQ(reserve_now(&want).ret, -EBUSY);
 	/* Without a window it ends its own. */
 	want.start_ns = 0;
 	EQ(reserve_now(&want).ret, 0);

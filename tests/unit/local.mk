@@ -154,6 +154,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/transaction.c
 if !TSAN
 gm_unit_daemon += \
+	%reldir%/daemon/admit.c \
 	%reldir%/daemon/block_alloc.c \
 	%reldir%/daemon/cluster_nodes.c \
 	%reldir%/daemon/config.c \
@@ -185,7 +186,8 @@ gm_unit_daemon += \
 	%reldir%/daemon/worker_process_refused.c \
 	%reldir%/daemon/worker_uid.c
 endif
-tests_suites_unit_daemon_SOURCES = $(gm_unit_daemon)
+tests_suites_unit_daemon_SOURCES = $(gm_unit_daemon) \
+	tests/support/standing_clock.c tests/support/standing_clock.h
 tests_suites_unit_daemon_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
 	-Wl,--wrap=clock_gettime
 tests_suites_unit_daemon_LDADD = tests/libsupport.la \

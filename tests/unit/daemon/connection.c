@@ -20,6 +20,7 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/daemon.h"
+#include "tests/support/standing_clock.h"
 #include "tests/support/tap.h"
 
 #define CROWD       8u  /* connections of one uid */
@@ -41,22 +42,6 @@ struct peer {
 };
 
 static struct peer peers[CROWD + 1];
-
-/* ---- time ---------------------------------------------------------------- */
-
-static uint64_t stands_ns; /* the time that it is; 0: time goes on */
-
-int __real_clock_gettime(clockid_t clock, struct timespec *ret_now);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now);
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now)
-{
-	if (stands_ns == 0 || clock != CLOCK_MONOTONIC)
-		return __real_clock_gettime(clock, ret_now);
-	*ret_now = (struct timespec){ (time_t)(stands_ns / 1000000000),
-				      (long)(stands_ns % 1000000000) };
-	return 0;
-}
 
 /* ---- handlers ------------------------------------------------------------ */
 
@@ -87,7 +72,7 @@ static int handle_costly(struct gm_connection *c, const struct gm_request *r)
 {
 	(void)r;
 	count(c);
-	stands_ns += COST_NS;
+	standing_ns += COST_NS;
 	return 0;
 }
 
@@ -123,7 +108,7 @@ static void stop(struct gm_loop *loop)
 
 static void turn(void)
 {
-	stands_ns += stands_ns != 0 ? 1000000 : 0;
+	standing_ns += standing_ns != 0 ? 1000000 : 0;
 	d->loop->turned = stop;
 	EQ(gm_loop_run(d->loop), 0);
 	d->loop->stop = false;
@@ -179,7 +164,7 @@ static uint32_t taken_of_crowd(void)
 
 static void all_come(void)
 {
-	stands_ns = gm_node_clock_now();
+	standing_ns = gm_node_clock_now();
 	for (uint32_t i = 0; i < CROWD; i++)
 		come(&peers[i], 1000);
 	come(&peers[CROWD], 2000);
@@ -187,7 +172,7 @@ static void all_come(void)
 
 static void all_leave(void)
 {
-	stands_ns = 0;
+	standing_ns = 0;
 	for (uint32_t i = 0; i <= CROWD; i++)
 		gm_connection_drop(peers[i].c, GM_DROP_AGENT, NULL);
 	for (uint32_t i = 0; i <= CROWD; i++)
@@ -252,7 +237,7 @@ static void ends_are_no_records(void)
 		close(peers[i].socket);
 	turn();
 	OK(TAILQ_EMPTY(&server.known));
-	stands_ns = 0;
+	standing_ns = 0;
 }
 
 static void reads_reply(const struct peer *peer)

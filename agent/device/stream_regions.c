@@ -241,6 +241,12 @@ void gm_stream_regions_close(struct gm_stream *stream)
 {
 	if (stream->staging)
 		stream->ops->release(stream->gpu, stream->staging);
+	/* A worker's own staging is reached until its end. */
+	for (uint32_t i = 0; i < stream->client.n; i++) {
+		if (stream->client.place[i].mem)
+			stream->ops->release(stream->gpu,
+					     stream->client.place[i].mem);
+	}
 	free(stream->client.place);
 	free(stream->own.place);
 }

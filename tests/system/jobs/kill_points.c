@@ -365,6 +365,15 @@ static void nothing_is_left(void)
 
 #endif
 
+/* Nor does a worker of it fail, a leak checker's word included. */
+static void end_well(void)
+{
+	unsigned int n_died = agent_count_log(&agent, "event=worker_died");
+
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	EQ(agent_count_log(&agent, "event=worker_died"), n_died);
+}
+
 /* Prepare the next agent, with a mark or without. */
 static void prepare(const struct mark *m, char point[96], char ticket[160])
 {
@@ -440,7 +449,7 @@ static bool one_life(int round, const struct mark *m)
 		OK(agent_start(&agent));
 	}
 	all_is_well(marked && has_died && m->who == WORKER);
-	EQ(agent_kill(&agent, SIGTERM), 0);
+	end_well();
 	nothing_is_left();
 	return has_died;
 }
@@ -511,7 +520,7 @@ static void look_at_peace(void)
 		have_wakers();
 		all_is_well(false);
 	}
-	EQ(agent_kill(&agent, SIGTERM), 0);
+	end_well();
 }
 
 static void tell(void)

@@ -173,6 +173,7 @@ static const struct gm_events events = {
 	.row_used = row_used,
 	.row_used_bytes = gm_usage_of_row,
 	.row_bytes = row_bytes,
+	.kept_bytes = gm_exports_kept_bytes,
 };
 
 static const struct gm_worker_user *const worker_users[] = {

@@ -11,6 +11,7 @@
 #include "agent/common/log.h"
 #include "agent/common/node_clock.h"
 #include "agent/daemon/account/usage.h"
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
 #include "agent/daemon/config.h"
@@ -174,15 +175,22 @@ static uint64_t strange_bytes(const struct gm_daemon *d, uint32_t row,
 void gm_ledger_look(const struct gm_daemon *d, struct gm_ledger_look *ret_look)
 {
 	uint64_t own[GM_ROWS] = { 0 }, stays[GM_ROWS] = { 0 };
+	uint64_t kept[GM_ROWS] = { 0 };
 
+	gm_events_kept_bytes(d, kept);
 	ret_look->n = 0;
 	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
 		const struct gm_reservation *r = d->ledger->of[slot];
 		bool ends = is_held(d, slot);
 
 		for (uint32_t i = 0; r != NULL && i < r->n; i++) {
-			own[r->of[i].row] += r->of[i].own_bytes;
-			stays[r->of[i].row] += ends ? 0 : r->of[i].bytes;
+			struct gm_promise of = r->of[i];
+
+			own[of.row] += of.own_bytes;
+			stays[of.row] += ends ? 0 : of.bytes;
+			/* They may be part of that. */
+			kept[of.row] = gm_minus(kept[of.row],
+						ends ? 0 : of.session_bytes);
 		}
 		if (r != NULL && ends && ret_look->n < GM_HOLDERS)
 			ret_look->held[ret_look->n++] = r;
@@ -194,8 +202,9 @@ void gm_ledger_look(const struct gm_daemon *d, struct gm_ledger_look *ret_look)
 	for (uint32_t row = 0; row < d->devices->n; row++) {
 		if (!gm_ledger_has_row(d, row))
 			continue;
-		ret_look->most[row] = gm_minus(
-			d->devices->of[row]->facts.total_bytes, stays[row]);
+		ret_look->most[row] =
+			gm_minus(d->devices->of[row]->facts.total_bytes,
+				 stays[row] + kept[row]);
 		ret_look->strange[row] = strange_bytes(d, row, own[row]);
 	}
 }

@@ -98,7 +98,8 @@ int gm_ledger_check_row(const struct gm_daemon *d, uint32_t row,
 
 /* The rows without what is reserved for good, and those who hold the rest. */
 struct gm_ledger_look {
-	/* Bytes of each row, less what is reserved without a holder. */
+	/* Bytes of each row, less what is reserved without a holder, and what
+	 * sessions have shared to be kept. */
 	uint64_t most[GM_ROWS];
 	/* Bytes that processes have which are none of ours. */
 	uint64_t strange[GM_ROWS];

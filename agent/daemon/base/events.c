@@ -111,3 +111,9 @@ struct gm_row_bytes gm_events_row_bytes(const struct gm_daemon *d, uint32_t row,
 		d->events->row_bytes(d, row, uid, &sum);
 	return sum;
 }
+
+void gm_events_kept_bytes(const struct gm_daemon *d, uint64_t *sums)
+{
+	if (d->events)
+		d->events->kept_bytes(d, sums);
+}

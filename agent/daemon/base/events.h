@@ -71,6 +71,9 @@ struct gm_events {
 	/* Add what a uid has of a row. */
 	void (*row_bytes)(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  struct gm_row_bytes *sum);
+	/* Add the bytes of each row, GM_ROWS of them, that sessions have and
+	 * that stay when these end. */
+	void (*kept_bytes)(const struct gm_daemon *d, uint64_t *sums);
 };
 
 /* Each calls the function of its name.  Without subscribers the answers are
@@ -96,5 +99,6 @@ bool gm_events_row_used(const struct gm_daemon *d, uint32_t row);
 uint64_t gm_events_row_used_bytes(const struct gm_daemon *d, uint32_t row);
 struct gm_row_bytes gm_events_row_bytes(const struct gm_daemon *d, uint32_t row,
 					uint32_t uid);
+void gm_events_kept_bytes(const struct gm_daemon *d, uint64_t *sums);
 
 #endif

@@ -103,6 +103,25 @@ void gm_exports_row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 	}
 }
 
+/* By the user itself, which could end that. */
+static bool is_kept(const struct gm_export *export)
+{
+	return export->shared && gm_shared_is_kept(export->shared);
+}
+
+void gm_exports_kept_bytes(const struct gm_daemon *d, uint64_t sums[GM_ROWS])
+{
+	const struct gm_export *export;
+
+	if (!d->server)
+		return;
+	TAILQ_FOREACH(export, &d->server->exports, entry)
+	{
+		if (export->session && is_kept(export))
+			sums[export->row] += export->bytes;
+	}
+}
+
 /* A user that has opened its share is charged besides its imports. */
 static void count_lent(const struct gm_export *export,
 		       struct gm_usage_item *item)
@@ -188,12 +207,6 @@ static bool has_import(const struct gm_export *export,
 	if (export->shared)
 		count_openers(export->shared, user, &has);
 	return has;
-}
-
-/* By the user itself, which could end that. */
-static bool is_kept(const struct gm_export *export)
-{
-	return export->shared && gm_shared_is_kept(export->shared);
 }
 
 uint64_t gm_export_accounting_bytes(const struct gm_control_server *s,

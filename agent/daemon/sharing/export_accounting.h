@@ -91,6 +91,10 @@ int gm_export_accounting_admit_held(struct gm_connection *c,
 void gm_exports_row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  struct gm_row_bytes *sum);
 
+/* Likewise: bytes that sessions have exported, and that are kept without
+ * them. */
+void gm_exports_kept_bytes(const struct gm_daemon *d, uint64_t sums[GM_ROWS]);
+
 /* Count, into @ret_item, the bytes that importers have of a session's exports
  * of @item's row, and those that the session has of others'. */
 void gm_exports_count(const struct gm_session *session,

@@ -17,6 +17,8 @@
 #include "agent/daemon/map/admit_place.h"
 #include "agent/daemon/map/room.h"
 #include "agent/daemon/map/transaction.h"
+#include "agent/daemon/sharing/export_accounting.h"
+#include "agent/daemon/sharing/share.h"
 #include "agent/daemon/state/state.h"
 #include "tests/support/ledger_rig.h"
 #include "tests/support/standing_clock.h"
@@ -249,6 +251,14 @@ static struct gm_room_row room_of(struct peer *p, const struct asked *asked)
 	EQ(gm_admit_room_handle(p->c, &r), 0);
 	EQ(answer_of(p, &reply, sizeof(reply)), 0);
 	return reply.rows[asked->row];
+}
+
+static uint32_t slot_of(const char *name)
+{
+	struct gm_room map = { .flags = GPUMAP_PLAN_COMMIT };
+
+	snprintf(map.name, sizeof(map.name), "%s", name);
+	return gm_room_slot(d, &map);
 }
 
 /* From the front of the line: the first is 1; 0: it is not there. */
@@ -973,6 +983,41 @@ static void a_share_is_waited_for_alone(void)
 	clear();
 }
 
+/* A share that is kept stays when its session has ended. */
+static void kept_shares_do_not_end(void)
+{
+	struct gm_shared kept = { .flags = GPUMAP_SHARE_KEEP },
+			 other_kind = { 0 };
+	struct gm_session *session = (void *)server; /* any */
+	struct gm_export exports[] = {
+		{ .row = 2, .bytes = 300, .session = session, .shared = &kept },
+		{ .row = 2,
+		  .bytes = 7,
+		  .session = session,
+		  .shared = &other_kind },
+		{ .row = 2, .bytes = 7, .session = session },
+		{ .row = 2, .bytes = 7, .shared = &kept },
+		{ .row = 1, .bytes = 7, .session = session, .shared = &kept },
+	};
+	struct asked one = plain;
+
+	c = come();
+	for (size_t i = 0; i < 5; i++)
+		TAILQ_INSERT_TAIL(&server->exports, &exports[i], entry);
+	EQ(room_of(&c, &plain).lasting_bytes, TOTAL - 300);
+	one.row = 1;
+	EQ(room_of(&c, &one).lasting_bytes, TOTAL - 7);
+	/* The session is that of a reservation for good. */
+	EQ(commit("last", 0, 2, 400), 0);
+	EQ(room_of(&c, &plain).lasting_bytes, TOTAL - 700);
+	gm_ledger_promise(d, slot_of("last"), 2)->session_bytes = 250;
+	EQ(room_of(&c, &plain).lasting_bytes, TOTAL - 450);
+	gm_ledger_promise(d, slot_of("last"), 2)->session_bytes = 0;
+	TAILQ_INIT(&server->exports);
+	hang_up(&c);
+	clear();
+}
+
 static void an_administrator_need_not_wait(void)
 {
 	struct asked rude = plain, good = plain;
@@ -1016,12 +1061,7 @@ static void one_starts_at_a_time(void)
 	OK(TAILQ_LAST(&d->line->places, gm_wait_place_list)->is_for_start);
 	EQ(room_of(&c, &none).most_bytes, 0);
 	/* and each of them is heard of the end of a window in time. */
-	EQ(gm_pins_started(d,
-			   gm_room_slot(d,
-					&(struct gm_room){
-						.name = "model",
-						.flags = GPUMAP_PLAN_COMMIT })),
-	   0);
+	EQ(gm_pins_started(d, slot_of("model")), 0);
 	pass(SECOND / 5);
 	write_all();
 	EQ(told(&behind), 0);
@@ -1090,6 +1130,8 @@ TAP_CASE()
 	d->state_dir = parent;
 	d->instance = "it";
 	server->d = d;
+	d->server = server;
+	TAILQ_INIT(&server->exports);
 	standing_ns = gm_node_clock_now();
 	gm_transactions_init(d->changes);
 	EQ(gm_state_start(d, why), 0);
@@ -1117,6 +1159,7 @@ TAP_CASE()
 	what_does_not_fit_is_refused();
 	maps_have_come_when_they_were_asked_for();
 	a_share_is_waited_for_alone();
+	kept_shares_do_not_end();
 	an_administrator_need_not_wait();
 	one_starts_at_a_time();
 	a_reservation_waits_for_its_rows();

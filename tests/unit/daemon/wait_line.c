@@ -164,6 +164,20 @@ static void the_first_of_each_row_is_tried(void)
 	end();
 }
 
+/* One of each user in a turn of the loop. */
+static void users_take_turns(void)
+{
+	come_for(0, 10, 1);
+	come_for(1, 10, 1);
+	come_for(2, 10, 2);
+	come_for(3, 10, 1);
+	come_for(4, 10, 2);
+	rest();
+	gm_wait_line_changed(d);
+	STR(look(), "acbed");
+	end();
+}
+
 static void a_place_that_comes_is_tried_once(void)
 {
 	uint64_t before, due;
@@ -612,6 +626,7 @@ TAP_CASE()
 		return 99;
 	make_rows();
 	the_first_of_each_row_is_tried();
+	users_take_turns();
 	a_place_that_comes_is_tried_once();
 	no_change_is_lost_while_one_is_tried();
 	one_whose_time_is_over_is_tried();

@@ -326,6 +326,9 @@ static const struct asked waits = { .name = "model",
 				    .least = 800,
 				    .only_waits = true,
 				    .wait_ns = LONG_NS };
+static const struct asked plain = {
+	.name = "model", HELD, .row = 2, .bytes = 100
+};
 static const struct asked made = { .name = "model",
 				   HELD,
 				   .row = 2,
@@ -736,6 +739,11 @@ static void time_ends_a_wait(void)
 	pass(SECOND + STEP);
 	EQ(position("model"), 0);
 	EQ(left_to_others(), UINT64_MAX);
+	soon.only_waits = false;
+	EQ(ask(&c, &soon), 0);
+	EQ(d->ledger->of[slot_of("model")]->came_ns, standing_ns);
+	EQ(release("model"), 0);
+	soon.only_waits = true;
 	/* So long that it never is. */
 	soon.wait_ns = UINT64_MAX;
 	soon.bytes = 900;
@@ -839,15 +847,17 @@ static void rows_are_kept_for_a_turn_alone(void)
 	elsewhere.n_others = 1;
 	EQ(ask(&c, &elsewhere), QUIET); /* row 0 */
 	EQ(left_to_others(), UINT64_MAX);
+	/* A new place counts at once. */
+	behind = come();
+	EQ(room_of(&behind, &plain).most_bytes, UINT64_MAX);
+	EQ(publish(&behind, &other), QUIET);
+	EQ(room_of(&c, &plain).most_bytes, 200);
+	hang_up(&behind);
 	hang_up(&c);
 	clear();
 }
 
 /* ---- refusals ------------------------------------------------------------ */
-
-static const struct asked plain = {
-	.name = "model", HELD, .row = 2, .bytes = 100
-};
 
 /* Rows that cannot be used: where others would do its client makes another
  * map. */

@@ -437,6 +437,19 @@ static void a_users_window_has_its_turn(void)
 	gm_wait_line_limits(d, &newcomer, &limits);
 	EQ(limits.starts[0], 1);
 	EQ(n_before(2), 1);
+	/* Of two the first alone is in another user's way. */
+	come_for(3, 10, 1)->has_start = true;
+	places[3].is_for_start = true;
+	come_for(4, 10, 2)->has_start = true;
+	places[2].claims[0] = 0;
+	rest();
+	d->line->fresh_ns = 0;
+	gm_wait_line_limits(d, &newcomer, &limits);
+	EQ(n_before(4), 1);
+	gm_wait_line_leave(d, &places[4]);
+	gm_wait_line_leave(d, &places[3]);
+	places[2].claims[0] = 1;
+	rest();
 	gm_wait_line_changed(d);
 	STR(look(), "ab");
 	end();

@@ -176,6 +176,7 @@ static void refused_entries_say_why(void)
 		  "number too large to fit in target type" },
 		{ "4-4: {}", "Topology range end must be > start, got 4 <= 4" },
 		{ "9-4: {}", "Topology range end must be > start, got 4 <= 9" },
+		{ "0: {device: 'cuda[]'}", "Device specifier must match" },
 		{ "x: {device: gpu}",
 		  "Device specifier must match regex "
 		  "^(cpu|cuda\\[(\\d+)\\]|metal\\[(\\d+)\\])$. Examples: "
@@ -238,6 +239,8 @@ static void devices_are_spelt_exactly(void)
 
 	for (size_t i = 0; i < COUNT(refused); i++)
 		EQ(gm_topology_device_parse(refused[i], &l, NULL), -EINVAL);
+	/* Nothing behind its end is read. */
+	EQ(gm_topology_device_parse("cuda\0007]", &l, NULL), -EINVAL);
 	EQ(gm_topology_device_parse("cuda[18446744073709551615]", &l, NULL), 0);
 	OK(l.ordinal == UINT64_MAX);
 }
@@ -364,6 +367,7 @@ static void ranges_are_a_text_as_well(void)
 		{ "0-4:cuda[0]:q8_1", NULL, "ISQ type on CUDA" },
 		{ "4-4", NULL, "must be > start" },
 		{ "x:cpu", NULL, "invalid digit" },
+		{ "*x:cpu", NULL, "invalid digit" },
 		{ ":", NULL, "empty" },
 		{ ";0:cpu", NULL, "empty" },
 		{ "18446744073709551615", NULL, "too large" },
@@ -371,7 +375,10 @@ static void ranges_are_a_text_as_well(void)
 		{ "0-16:cpu:Q8_0:junk", NULL, "more than three fields" },
 		{ "0-16:cpu:Q8_0:", NULL, "more than three fields" },
 		{ "00000000000000000000000000000000000000000000000000000000"
-		  "000001234-5:cpu",
+		  "00001-4:cpu",
+		  "1-4:cpu", NULL },
+		{ "00000000000000000000000000000000000000000000000000000000"
+		  "000001-4:cpu",
 		  NULL, "more than 63 bytes" },
 	};
 
@@ -402,9 +409,12 @@ static void size_is_limited(void)
 	for (size_t i = 0; i < n; i++)
 		at += sprintf(at, "%zu: {}\n", i);
 	EQ(parse(text, &t, &err), -E2BIG);
+	/* One entry more than there are semicolons. */
 	memset(text, ';', n);
-	text[n] = '\0';
+	text[n - 1] = '\0';
 	EQ(gm_topology_parse(text, &t, &err), -E2BIG);
+	text[n - 2] = '\0';
+	EQ(gm_topology_parse(text, &t, &err), -EINVAL);
 	memset(text, '#', GM_TOPOLOGY_FILE_BYTES + 1);
 	text[GM_TOPOLOGY_FILE_BYTES + 1] = '\0';
 	EQ(parse(text, &t, &err), -E2BIG);

@@ -11,10 +11,7 @@
 #include <gpumap/plan.h>
 #include <gpumap/reservation.h>
 
-#include <dirent.h>
 #include <poll.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 
 #include "tests/support/plan_agent.h"
 #include "tests/support/raw.h"
@@ -32,8 +29,6 @@ struct asked {
 	uint64_t bytes;   /* of it */
 	bool is_anywhere; /* rows 0 to 2 would do as well */
 	bool only_waits;
-	bool has_no_charge;
-	uint32_t only_row; /* that would do; 0: rows 0 to 2 */
 	uint64_t wait_ns;
 };
 
@@ -83,11 +78,9 @@ static void publish(struct raw *c, const struct asked *asked)
 		.setting = asked->is_anywhere ? GPUMAP_SETTING_AUTO
 					      : GPUMAP_SETTING_MANUAL,
 		.n_layers = asked->only_waits ? 0 : 1,
-		.n_charges = asked->has_no_charge ? 0 : 1,
+		.n_charges = 1,
 		.n_runs = asked->only_waits ? 0 : 1,
-		.n_rows = !asked->is_anywhere ? 0
-			  : asked->only_row   ? 1
-					      : 3,
+		.n_rows = asked->is_anywhere ? 3 : 0,
 		.spec_bytes = 4,
 		.base_row = asked->row,
 		.least_bytes = asked->bytes,
@@ -97,7 +90,7 @@ static void publish(struct raw *c, const struct asked *asked)
 			    .n_layers = 1,
 			    .weight_bytes = asked->bytes },
 		.run = { asked->row, 1 },
-		.rows = { asked->only_row, 1, 2 },
+		.rows = { 0, 1, 2 },
 		.spec = "2:1",
 	};
 	char tail[sizeof(parts)];
@@ -381,181 +374,6 @@ static void its_time_may_be_over(void)
 	raw_close(&c);
 }
 
-/* The agent's I/O threads, which are stopped. */
-struct stopped {
-	uint32_t n;
-	pid_t tids[16];
-};
-
-/* Returns false where this process may not. */
-static bool stop_io(struct stopped *ret)
-{
-	char name[64];
-	const struct dirent *entry;
-	DIR *tasks;
-
-	snprintf(name, sizeof(name), "/proc/%d/task", (int)agent.pid);
-	tasks = opendir(name);
-	ret->n = 0;
-	while (tasks != NULL && (entry = readdir(tasks)) != NULL &&
-	       ret->n < 16) {
-		pid_t tid = atoi(entry->d_name);
-
-		if (tid <= 0 || tid == agent.pid ||
-		    ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0)
-			continue;
-		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-		waitpid(tid, NULL, __WALL);
-		ret->tids[ret->n++] = tid;
-	}
-	if (tasks != NULL)
-		closedir(tasks);
-	return ret->n > 0;
-}
-
-static void go_on(const struct stopped *stopped)
-{
-	for (uint32_t i = 0; i < stopped->n; i++)
-		ptrace(PTRACE_DETACH, stopped->tids[i], NULL, NULL);
-}
-
-/* The turn has passed when the client publishes, and the line looks at its
- * places while the map, or another one before it, is being written. */
-static void a_request_in_hand_is_not_tried(bool is_behind_another)
-{
-	struct asked small = { .name = "small", .bytes = 1 << 20 };
-	struct raw c = wait_behind_all(&waits), other = come();
-	struct stopped io;
-
-	give_back("has");
-	EQ(answer_of(&c), -EAGAIN);
-	story_nap(1300000);
-	if (!stop_io(&io)) {
-		LACK("ptrace", 1, "this process may not stop the agent's");
-	} else {
-		if (is_behind_another)
-			publish(&other, &small);
-		publish(&c, &made);
-		story_nap(2200000);
-		go_on(&io);
-		EQ(answer_of(&c), 0);
-		if (is_behind_another) {
-			EQ(answer_of(&other), 0);
-			give_back("small");
-		}
-		EQ(reserved(2), 8 * GIB);
-		give_back("model");
-	}
-	raw_close(&c);
-	raw_close(&other);
-	OK(has_line(0));
-}
-
-/* A client asks for what is there, and does not take it: that keeps the row
- * from others for two turns at most. */
-static void one_that_declines_keeps_nothing(void)
-{
-	struct raw c = wait_behind_all(&waits), behind = come();
-
-	publish(&behind, &fixed);
-	OK(has_line(2));
-	give_back("has");
-	EQ(answer_of(&c), -EAGAIN);
-	publish(&c, &waits);
-	EQ(answer_of(&behind), 0);
-	raw_close(&c);
-	give_back("fixed");
-	raw_close(&behind);
-	OK(has_line(0));
-}
-
-/* A place keeps no row for which its turn cannot come. */
-static void rows_are_kept_for_a_turn_alone(void)
-{
-	struct asked elsewhere = waits;
-	struct raw c = come(), other = come();
-
-	take("has", 1, 0);
-	elsewhere.only_row = 1;
-	publish(&c, &elsewhere);
-	OK(has_line(1));
-	EQ(ask_room(&other, "other", NULL).most_bytes, UINT64_MAX);
-	raw_close(&c);
-	raw_close(&other);
-	OK(has_line(0));
-	give_back("has");
-}
-
-/* Two that fit nowhere, and keep nothing, come to rest. */
-static void those_that_ask_for_nothing_come_to_rest(void)
-{
-	struct asked nothing = waits;
-	struct raw c[] = { come(), come() };
-	uint64_t until = story_now() + 2 * SECOND;
-	uint32_t n_told = 0;
-
-	take("has", 3, 0);
-	nothing.has_no_charge = true;
-	for (int i = 0; i < 2; i++)
-		publish(&c[i], &nothing);
-	OK(has_line(2));
-	give_back("has");
-	while (story_now() < until) {
-		for (int i = 0; i < 2; i++) {
-			if (is_quiet(&c[i]))
-				continue;
-			n_told += answer_of(&c[i]) == -EAGAIN;
-			publish(&c[i], &nothing);
-		}
-		story_nap(1000);
-	}
-	NOTE("told %u times in 2 s", n_told);
-	/* They are told of the change, and at each look. */
-	OK(n_told >= 2 && n_told <= 20);
-	raw_close(&c[0]);
-	raw_close(&c[1]);
-	OK(has_line(0));
-}
-
-/* Nor do requests that come too late make its turn longer. */
-static void turns_are_not_made_longer(void)
-{
-	struct raw c = wait_behind_all(&waits), behind = come();
-	struct gm_publish body = { .map = { .name = "model",
-					    .flags = GPUMAP_PLAN_COMMIT,
-					    .wait_ns = LONG_NS },
-				   .setting = GPUMAP_SETTING_AUTO,
-				   .n_layers = 1,
-				   .n_charges = 1,
-				   .n_runs = 1,
-				   .n_rows = 1,
-				   .spec_bytes = 4 };
-	struct {
-		struct gm_charge_image charge;
-		struct gm_plan_run run;
-		uint32_t row;
-		char spec[4];
-	} late = { { .row = 2 }, { 2, 1 }, 2, "2:1" };
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	publish(&behind, &fixed);
-	OK(has_line(2));
-	give_back("has");
-	EQ(answer_of(&c), -EAGAIN);
-	while (is_quiet(&behind) && story_now() < until) {
-		if (raw_ask_tail(&c, GM_CONTROL_PUBLISH, &body, sizeof(body),
-				 &late, sizeof(late)) != -EAGAIN)
-			break;
-		story_nap(100000);
-	}
-	OK(!is_quiet(&behind));
-	EQ(answer_of(&behind), 0);
-	raw_close(&c);
-	give_back("fixed");
-	raw_close(&behind);
-	OK(has_line(0));
-}
-
 /* A map that was made from a look at other rows is made again. */
 static void rows_that_were_given_anew_are_looked_at(void)
 {
@@ -608,12 +426,6 @@ TAP_CASE()
 		a_place_can_be_left();
 		one_that_is_dropped_in_its_turn_hears_of_it();
 		its_time_may_be_over();
-		one_that_declines_keeps_nothing();
-		rows_are_kept_for_a_turn_alone();
-		those_that_ask_for_nothing_come_to_rest();
-		turns_are_not_made_longer();
-		a_request_in_hand_is_not_tried(false);
-		a_request_in_hand_is_not_tried(true);
 		rows_that_were_given_anew_are_looked_at();
 		OK(is_empty());
 		gpumap_detach(map);

@@ -596,22 +596,34 @@ static void those_without_room_decline_nothing(void)
 	declines_nothing(&kept, &next);
 }
 
-/* The line looks at its places while the request's file is being written. */
-static void a_request_in_hand_is_not_tried(void)
+/* The line looks at its places while a request's file is being written, or that
+ * of another one before it. */
+static void a_request_in_hand_is_not_tried(bool is_behind_another)
 {
-	struct asked at_once = narrow;
+	struct asked at_once = narrow, small = plain;
+	const struct gm_admit_place *place;
 
 	lose_turns();
 	at_once.only_waits = false;
 	at_once.flags = 0;
 	at_once.wait_ns = 0;
 	at_once.bytes = 100;
+	small.name = "last";
+	small.flags = 0;
+	small.bytes = 10;
+	place = c.c->line;
+	if (is_behind_another)
+		EQ(publish(&behind, &small), QUIET);
 	EQ(publish(&c, &at_once), QUIET);
 	OK(!gm_transactions_drained(d));
-	hang_up(&third);
-	third = come();
-	OK(TAILQ_EMPTY(&d->changes->waiting));
+	EQ(TAILQ_EMPTY(&d->changes->waiting), !is_behind_another);
+	gm_wait_line_drop(d, "next", 0, true);
+	turn();
+	OK(gm_transactions_drained(d) || !place->is_again);
+	write_all();
 	EQ(told(&c), 0);
+	if (is_behind_another)
+		EQ(told(&behind), 0);
 	end_turn();
 }
 
@@ -1154,7 +1166,8 @@ TAP_CASE()
 	an_attempt_is_no_missed_turn();
 	a_new_place_has_missed_nothing();
 	those_without_room_decline_nothing();
-	a_request_in_hand_is_not_tried();
+	a_request_in_hand_is_not_tried(false);
+	a_request_in_hand_is_not_tried(true);
 	a_late_client_hears_of_room();
 	a_place_serves_one_map();
 	a_place_can_be_left();

@@ -61,7 +61,7 @@ enum gm_control_type {
 	GM_CONTROL_SHARE = 22,      /* may carry 1 there: its description */
 	GM_CONTROL_SHARE_OPEN = 23, /* that 1 back, if there is one */
 	GM_CONTROL_SHARE_CLOSE = 24,
-	GM_CONTROL_PROGRAM = 19, /* may carry 1 there: an image */
+	GM_CONTROL_PROGRAM = 19,      /* may carry 1 there: an image */
 	GM_CONTROL_MASK_PUBLISH = 26, /* may carry 1 there: the tensor */
 	GM_CONTROL_MASK_NODE = 27,    /* 1 back: a node segment */
 	GM_CONTROL_MASK_USE = 28,

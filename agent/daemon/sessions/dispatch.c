@@ -238,8 +238,8 @@ static int end_start(struct gm_connection *c, const struct gm_request *r,
 static int handle_release(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_object_name *object;
-	const char *name = object_of(
-		c, r, GM_RELEASE_WAITS | GM_RELEASE_START, &object);
+	const char *name =
+		object_of(c, r, GM_RELEASE_WAITS | GM_RELEASE_START, &object);
 
 	if (!name)
 		return -EINVAL;

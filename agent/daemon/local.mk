@@ -31,6 +31,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/peercred.c %reldir%/base/peercred.h \
 	%reldir%/base/server.h \
 	%reldir%/base/session_memory.c %reldir%/base/session_memory.h \
+	%reldir%/base/child.c %reldir%/base/child.h \
 	%reldir%/base/spawn.c %reldir%/base/spawn.h \
 	%reldir%/base/spin.c %reldir%/base/spin.h \
 	%reldir%/base/uring.c %reldir%/base/uring.h \

@@ -7,7 +7,7 @@ noinst_LTLIBRARIES += %reldir%/libprobe.la
 	%reldir%/driver_query.c \
 	%reldir%/card.c %reldir%/card.h \
 	%reldir%/enumerate.c \
-	%reldir%/child.c %reldir%/child.h \
+	%reldir%/role.c %reldir%/role.h \
 	%reldir%/facts.c %reldir%/facts.h \
 	%reldir%/monitor_messages.c \
 	%reldir%/monitor_schedule.c \

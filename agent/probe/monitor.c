@@ -19,18 +19,18 @@ static void look_at(struct gm_monitor *s, struct gm_probe_child *child,
 	struct gm_note note;
 	char how[32];
 
-	while (gm_child_read(child, &note) > 0)
+	while (gm_role_read(child, &note) > 0)
 		gm_monitor_on_message(s, child, &note);
 	if (!ended)
 		return;
 	was = *child;
-	if (gm_child_reap(child, how))
+	if (gm_role_reap(child, how))
 		gm_monitor_child_ended(s, &was, how);
 }
 
 static int wait_ms(const struct gm_monitor *s)
 {
-	uint64_t now = gm_child_now();
+	uint64_t now = gm_role_now();
 	int ms;
 
 	if (s->next == UINT64_MAX)
@@ -39,7 +39,7 @@ static int wait_ms(const struct gm_monitor *s)
 		return 0;
 	/* Rounded up: a wake before the time would only sleep again. */
 	ms = (int)((s->next - now) / 1000000u) + 1;
-	gm_child_sleep(gm_probe_ms((uint32_t)ms));
+	gm_role_sleep(gm_probe_ms((uint32_t)ms));
 	return ms;
 }
 
@@ -91,7 +91,7 @@ int gm_monitor_run(const struct gm_probe_options *options)
 
 	s.options = options;
 	while (!s.is_over) {
-		uint64_t now = gm_child_now();
+		uint64_t now = gm_role_now();
 
 		gm_monitor_schedule(&s, now);
 		gm_monitor_send(&s, now);
@@ -101,6 +101,6 @@ int gm_monitor_run(const struct gm_probe_options *options)
 	/* They end with us; those that can be told are told now. */
 	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++)
 		if (s.children[i].role)
-			gm_child_kill(&s.children[i]);
+			gm_role_kill(&s.children[i]);
 	return s.status;
 }

@@ -17,7 +17,7 @@
 #ifndef GM_PROBE_MONITOR_H
 #define GM_PROBE_MONITOR_H
 
-#include "agent/probe/child.h"
+#include "agent/probe/role.h"
 #include "agent/probe/card.h"
 #include "agent/probe/probe.h"
 

@@ -29,7 +29,7 @@ struct gm_card *gm_monitor_card(struct gm_monitor *s, const uint8_t uuid[16],
 		       GM_PROBE_CARDS);
 		return NULL;
 	}
-	gm_card_begin(room, uuid, GM_NO_CARD, gm_child_now());
+	gm_card_begin(room, uuid, GM_NO_CARD, gm_role_now());
 	/* A card that both lists lack has no ordinal, and that is known. */
 	room->has_ordinals = s->orders[0].is_good && s->orders[1].is_good;
 	return room;
@@ -50,7 +50,7 @@ void gm_monitor_check_slot(struct gm_monitor *s, uint32_t slot,
 
 static void hear_census(struct gm_monitor *s, const struct gm_note *note)
 {
-	uint64_t now = gm_child_now();
+	uint64_t now = gm_role_now();
 
 	if (s->has_census)
 		return;
@@ -130,8 +130,8 @@ static void miss_instances(struct gm_monitor *s, uint32_t slot)
 static void leave_alone(struct gm_monitor *s, struct gm_probe_child *child,
 			struct gm_card *card)
 {
-	card->released_at = gm_child_now();
-	gm_child_kill(child);
+	card->released_at = gm_role_now();
+	gm_role_kill(child);
 	if (card->is_instance)
 		return; /* the next watcher passes it over */
 	s->slots[child->index].is_released = true;
@@ -223,7 +223,7 @@ static void hear_event(struct gm_monitor *s, struct gm_probe_child *child,
 	/* Its handle is worth nothing any more; another watcher will see. */
 	is_lost = card->verdicts[GM_VOICE_EVENT].health == GM_PROBE_LOST;
 	if (is_lost)
-		gm_child_kill(child);
+		gm_role_kill(child);
 }
 
 static void hear_gone(struct gm_monitor *s, const struct gm_note *note)
@@ -292,7 +292,7 @@ static void refuse_card(struct gm_monitor *s, struct gm_card *card,
 	gm_log(GM_LOG_WARNING, "driver_refuses", "device=%s code=%d why=%s",
 	       card->facts.device.id, code, gm_quote(text).text);
 	gm_card_check(card, GM_VOICE_DRIVER, &verdict);
-	card->ask_at = gm_monitor_later(s, card->asked, gm_child_now());
+	card->ask_at = gm_monitor_later(s, card->asked, gm_role_now());
 	card->asked++;
 }
 
@@ -306,8 +306,7 @@ static void refuse_order(struct gm_monitor *s, uint32_t which, int32_t code,
 	       gm_quote(text).text);
 	order->is_over = true;
 	order->is_due = true;
-	order->start_at =
-		gm_monitor_later(s, order->failures++, gm_child_now());
+	order->start_at = gm_monitor_later(s, order->failures++, gm_role_now());
 }
 
 static void refuse(struct gm_monitor *s, uint32_t index, int32_t code,
@@ -409,7 +408,7 @@ static void watch_ended(struct gm_monitor *s, const struct gm_probe_child *was,
 {
 	struct gm_probe_verdict verdict = { .health = GM_PROBE_FAILED };
 	struct gm_probe_slot *slot = &s->slots[was->index];
-	uint64_t now = gm_child_now();
+	uint64_t now = gm_role_now();
 
 	if (!was->is_killed && !was->is_done) {
 		snprintf(verdict.text, sizeof(verdict.text),
@@ -433,7 +432,7 @@ static void driver_ended(struct gm_monitor *s, const struct gm_probe_child *was,
 	if (was->is_done)
 		return;
 	if (was->is_killed &&
-	    gm_child_now() - was->began <
+	    gm_role_now() - was->began <
 		    gm_probe_ms(s->options->driver_limit_ms)) {
 		/* For a release; it will be asked again. */
 		if (was->index >= GM_PROBE_CARDS)

@@ -44,7 +44,7 @@ static bool start(struct gm_monitor *s, const struct gm_probe_options *o,
 		  uint32_t index, uint64_t now)
 {
 	struct gm_probe_child *child = room_for_child(s);
-	int rc = child ? gm_child_start(o, index, child) : -EAGAIN;
+	int rc = child ? gm_role_start(o, index, child) : -EAGAIN;
 
 	if (rc == 0)
 		return true;
@@ -242,7 +242,7 @@ static void mind_census(struct gm_monitor *s, struct gm_probe_child *child,
 			 s->options->limit_ms, child->call);
 		gm_monitor_end(s, GM_PROBE_BROKEN, text);
 	}
-	gm_child_kill(child);
+	gm_role_kill(child);
 }
 
 /* We may be late ourselves, after a SIGSTOP say. */
@@ -272,7 +272,7 @@ static void mind_silence(struct gm_monitor *s, struct gm_probe_child *child,
 	gm_monitor_check_slot(s, child->index, GM_VOICE_SILENCE, &silent);
 	/* The child may be slow only; a new one would be no faster. */
 	if (gm_monitor_due(s, child->heard + pause + PATIENCE * limit, now))
-		gm_child_kill(child);
+		gm_role_kill(child);
 }
 
 static void mind_children(struct gm_monitor *s, uint64_t now)
@@ -289,7 +289,7 @@ static void mind_children(struct gm_monitor *s, uint64_t now)
 			mind_silence(s, child, now);
 		/* The others open every card, or begin with cuInit. */
 		else if (gm_monitor_due(s, child->began + long_limit, now))
-			gm_child_kill(child);
+			gm_role_kill(child);
 	}
 }
 
@@ -425,7 +425,7 @@ void gm_monitor_release(struct gm_monitor *s, const uint8_t uuid[16],
 	}
 	card->release = serial;
 	card->is_released = true;
-	card->released_at = gm_child_now();
+	card->released_at = gm_role_now();
 	if (!card->is_instance && card->slot != GM_NO_CARD)
 		s->slots[card->slot].is_released = true;
 	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++) {
@@ -433,7 +433,7 @@ void gm_monitor_release(struct gm_monitor *s, const uint8_t uuid[16],
 
 		if (!child->role || !holds(s, child, card))
 			continue;
-		gm_child_kill(child);
+		gm_role_kill(child);
 		if (child->role == GM_ROLE_PEERS)
 			s->want_peers = true;
 	}
@@ -473,7 +473,7 @@ void gm_monitor_resume(struct gm_monitor *s, const uint8_t uuid[16])
 	 * again. */
 	child = child_of(s, GM_ROLE_WATCH, card->slot);
 	if (child)
-		gm_child_kill(child);
+		gm_role_kill(child);
 }
 
 void gm_monitor_schedule(struct gm_monitor *s, uint64_t now)

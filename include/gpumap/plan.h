@@ -187,8 +187,8 @@ struct gpumap_plan_charge {
  *				of ret_plan tell by how much and where, if that
  *				is known.  Or the segment, its table of holders
  *				or the agent's disk is full
- *		-EBUSY		a process is in its start window on a row, or is to
- *				be before this one
+ *		-EBUSY		a process is in its start window on a row, or is
+ *				to be before this one
  *		-ETIMEDOUT	wait_ns are over, and it does not fit, or one of
  *				the above is so still; or the agent runs, and
  *				did not answer within gpumap_request_limit()

@@ -156,6 +156,7 @@ if !TSAN
 gm_unit_daemon += \
 	%reldir%/daemon/admit.c \
 	%reldir%/daemon/block_alloc.c \
+	%reldir%/daemon/child.c \
 	%reldir%/daemon/cluster_nodes.c \
 	%reldir%/daemon/config.c \
 	%reldir%/daemon/credit.c \

@@ -229,9 +229,9 @@ static int start(char *const argv[], char *const env[], int socket,
 }
 
 static int spawn(char *const argv[], char *const env[],
-		 const struct child_fds *fds, struct gm_child *ret_child)
+		 const struct child_fds *fds, struct gm_spawned *ret_child)
 {
-	struct gm_child child;
+	struct gm_spawned child;
 	int pair[2] = { -1, -1 };
 	int error = make_pair(pair);
 
@@ -260,7 +260,7 @@ static int spawn(char *const argv[], char *const env[],
 /* The child has the whole limit. */
 static int spawn_unlimited(char *const argv[], char *const env[],
 			   const struct child_fds *fds,
-			   struct gm_child *ret_child)
+			   struct gm_spawned *ret_child)
 {
 	int error;
 
@@ -272,7 +272,7 @@ static int spawn_unlimited(char *const argv[], char *const env[],
 }
 
 int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
-	     struct gm_child *ret_child)
+	     struct gm_spawned *ret_child)
 {
 	const struct child_fds fds = { journal, group_page, false };
 
@@ -280,14 +280,14 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
 }
 
 int gm_spawn_heard(char *const argv[], char *const env[],
-		   struct gm_child *ret_child)
+		   struct gm_spawned *ret_child)
 {
 	static const struct child_fds fds = { -1, -1, true };
 
 	return spawn_unlimited(argv, env, &fds, ret_child);
 }
 
-void gm_spawn_undo(const struct gm_child *child)
+void gm_spawn_undo(const struct gm_spawned *child)
 {
 	undo(child->pid);
 }
@@ -301,7 +301,7 @@ static void free_memory(void *pidfd)
 }
 
 /* Not the reaper: this may wait for the child. */
-void gm_spawn_abandon(const struct gm_child *child)
+void gm_spawn_abandon(const struct gm_spawned *child)
 {
 	static struct gm_close_thread releaser;
 	static bool is_made;
@@ -316,13 +316,13 @@ void gm_spawn_abandon(const struct gm_child *child)
 	undo(child->pid);
 }
 
-bool gm_spawn_lost(const struct gm_child *child, pid_t thread)
+bool gm_spawn_lost(const struct gm_spawned *child, pid_t thread)
 {
 	return syscall(SYS_tgkill, child->pid, thread, 0) != 0 &&
 	       errno == ESRCH;
 }
 
-int gm_spawn_reap(const struct gm_child *child, char ret_how[64],
+int gm_spawn_reap(const struct gm_spawned *child, char ret_how[64],
 		  int *ret_status)
 {
 	siginfo_t info;
@@ -345,7 +345,7 @@ int gm_spawn_reap(const struct gm_child *child, char ret_how[64],
 	return 1;
 }
 
-int gm_spawn_stopped(const struct gm_child *child)
+int gm_spawn_stopped(const struct gm_spawned *child)
 {
 	siginfo_t info = { 0 };
 

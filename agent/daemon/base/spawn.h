@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 /* A child that runs, or has ended and was not reaped yet. */
-struct gm_child {
+struct gm_spawned {
 	pid_t pid;
 	int pidfd;  /* readable once it has ended */
 	int socket; /* our end of the pair, non-blocking */
@@ -35,23 +35,23 @@ struct gm_child {
  *		-EAGAIN, -ENOMEM, -EMFILE	from the kernel
  */
 int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
-	     struct gm_child *ret_child);
+	     struct gm_spawned *ret_child);
 
 /* The same for a program that knows no descriptors of ours: its standard output
  * and error are the other end of the socket, and each write is a record.
  * Returns as gm_spawn(). */
 int gm_spawn_heard(char *const argv[], char *const env[],
-		   struct gm_child *ret_child);
+		   struct gm_spawned *ret_child);
 
 /* End a child that was started and is of no use.  The caller does not wait for
  * it: the next start or undo, or the tidying, reaps it when it has ended.  Its
  * descriptors are the caller's to close. */
-void gm_spawn_undo(const struct gm_child *child);
+void gm_spawn_undo(const struct gm_spawned *child);
 
 /* The same for a child that was sent SIGKILL and does not end, because a system
  * call of it does not: it runs no code of its own any more.  Its private memory
  * is freed, by a thread, where the kernel can (Linux 5.15). */
-void gm_spawn_abandon(const struct gm_child *child);
+void gm_spawn_abandon(const struct gm_spawned *child);
 
 /* Reap those that have ended.  To be called now and then. */
 void gm_spawn_tidy(void);
@@ -64,14 +64,14 @@ void gm_spawn_tidy(void);
  * Returns	1 with a text such as "killed by SIGKILL" and its exit status,
  *		-1 where a signal ended it; 0 while it runs
  */
-int gm_spawn_reap(const struct gm_child *child, char ret_how[64],
+int gm_spawn_reap(const struct gm_spawned *child, char ret_how[64],
 		  int *ret_status);
 
 /* Is it stopped, by SIGSTOP or from a terminal?  A debugger's stop is none. */
-int gm_spawn_stopped(const struct gm_child *child);
+int gm_spawn_stopped(const struct gm_spawned *child);
 
 /* Has a thread of it ended?  Only of a child that is not reaped yet. */
-bool gm_spawn_lost(const struct gm_child *child, pid_t thread);
+bool gm_spawn_lost(const struct gm_spawned *child, pid_t thread);
 
 /* A memfd of @bytes that only we and our children have, clear of the numbers
  * that children get theirs at.  The seals keep it from shrinking, because pages

@@ -53,7 +53,7 @@ struct gm_probe {
 	struct gm_daemon *d;
 	const struct gm_probe_reader *reader;
 	enum gm_probe_state state;
-	struct gm_child child;
+	struct gm_spawned child;
 	struct gm_source pidfd;
 	struct gm_source socket;
 	struct gm_timer timer;   /* of the state */

@@ -6,13 +6,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/common/probe_wire.h"
@@ -27,8 +23,6 @@
 #include "agent/daemon/health/probe.h"
 #include "gpumap.h"
 #include "shm/device_kinds.h"
-
-#define LAST_WAIT_NS UINT64_C(1000000000) /* for an exit at our end */
 
 /* The flags that a library may tell of; others are of the kind, or ours. */
 #define TOLD                                             \
@@ -106,8 +100,7 @@ static void add_vendor(struct gm_daemon *d, uint32_t driver, const char *folder,
 	bool is_manifest = driver == GM_CONFIG_VULKAN;
 	char path[PATH_MAX];
 
-	*vendor =
-		(struct gm_vendor){ .d = d, .driver = driver, .pidfd.fd = -1 };
+	*vendor = (struct gm_vendor){ .d = d, .driver = driver };
 	snprintf(vendor->name, sizeof(vendor->name), "%.*s", (int)n, file);
 	snprintf(path, sizeof(path), "%s/%s", folder, file);
 	if (!kind_of_devices(config) &&
@@ -151,7 +144,7 @@ static void read_folder(struct gm_daemon *d, uint32_t driver,
 static void add_kernel(struct gm_daemon *d, uint32_t driver)
 {
 	d->vendors->vendors[d->vendors->n++] = (struct gm_vendor){
-		.d = d, .driver = driver, .name = "amdgpu", .pidfd.fd = -1
+		.d = d, .driver = driver, .name = "amdgpu"
 	};
 	snprintf(
 		d->vendors->why[driver], sizeof(d->vendors->why[driver]),
@@ -264,8 +257,11 @@ static void hear_device(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 				  is_main ? &memory : NULL);
 }
 
-static void hear(struct gm_vendor *vendor, struct gm_probe_wire *wire)
+static bool on_record(struct gm_child *child, void *record)
 {
+	struct gm_vendor *vendor = gm_owner(child, struct gm_vendor, child);
+	struct gm_probe_wire *wire = record;
+
 	gm_probe_close_texts(wire);
 	if (wire->type == GM_PROBE_BROKEN)
 		snprintf(vendor->why, sizeof(vendor->why), "%s", wire->text);
@@ -274,18 +270,7 @@ static void hear(struct gm_vendor *vendor, struct gm_probe_wire *wire)
 	else if (wire->type == GM_PROBE_DEVICE && !vendor->is_listed &&
 		 wire->device.facts.kind == drivers[vendor->driver].kind)
 		hear_device(vendor, wire);
-}
-
-static void hear_all(struct gm_vendor *vendor)
-{
-	struct gm_probe_wire wire;
-	ssize_t n;
-
-	do {
-		n = recv(vendor->socket.fd, &wire, sizeof(wire), MSG_DONTWAIT);
-		if (n == (ssize_t)sizeof(wire))
-			hear(vendor, &wire);
-	} while (n > 0 || (n < 0 && errno == EINTR));
+	return true;
 }
 
 /* ---- the life of a probe ------------------------------------------------- */
@@ -315,27 +300,15 @@ static void all_ended(struct gm_daemon *d)
 	look_later(d);
 }
 
-static void forget(struct gm_vendor *vendor)
-{
-	struct gm_daemon *d = vendor->d;
-
-	gm_timer_stop(d->loop, &vendor->limit);
-	gm_loop_del(d->loop, &vendor->pidfd);
-	gm_loop_del(d->loop, &vendor->socket);
-	close(vendor->pidfd.fd);
-	close(vendor->socket.fd);
-	vendor->pidfd.fd = -1;
-}
-
 static void is_broken(struct gm_vendor *vendor, const char *how)
 {
 	struct gm_vendors *vendors = vendor->d->vendors;
 	char told[GM_WHY_BYTES];
 
 	memcpy(told, vendors->why[vendor->driver], sizeof(told));
-	if (vendor->is_slow)
-		snprintf(vendor->why, sizeof(vendor->why),
-			 "it hangs: see list-limit in gpumapd.conf");
+	if (vendor->child.why[0])
+		snprintf(vendor->why, sizeof(vendor->why), "%s",
+			 vendor->child.why);
 	else if (!vendor->why[0])
 		snprintf(vendor->why, sizeof(vendor->why),
 			 "it ended the process that asked: %.64s", how);
@@ -350,77 +323,28 @@ static void is_broken(struct gm_vendor *vendor, const char *how)
 	       gm_quote(vendor->why).text);
 }
 
-static void pidfd_ready(struct gm_source *source, uint32_t events)
+static void on_ended(struct gm_child *child, const char *how, int status)
 {
-	struct gm_vendor *vendor = gm_owner(source, struct gm_vendor, pidfd);
-	struct gm_daemon *d = vendor->d;
-	char how[64];
-	int status;
+	struct gm_vendor *vendor = gm_owner(child, struct gm_vendor, child);
 
-	(void)events;
-	if (!gm_spawn_reap(&vendor->child, how, &status))
-		return;
-	hear_all(vendor);
-	forget(vendor);
+	(void)status;
 	if (!vendor->is_listed)
 		is_broken(vendor, how);
-	start_next(d);
+	start_next(vendor->d);
 }
 
-static void socket_ready(struct gm_source *source, uint32_t events)
+static void on_stuck(struct gm_child *child)
 {
-	struct gm_vendor *vendor = gm_owner(source, struct gm_vendor, socket);
-
-	(void)events;
-	hear_all(vendor);
-	/* Its end is told by the process alone. */
-	if (events & (EPOLLHUP | EPOLLERR))
-		gm_loop_del(vendor->d->loop, source);
+	gm_child_abandon(child);
+	on_ended(child, "", -1);
 }
 
-static uint64_t limit_of(const struct gm_vendor *vendor)
-{
-	return vendor->d->config->drivers[vendor->driver].list_limit_ns;
-}
-
-/* A second time where it does not end. */
-static void limit_passed(struct gm_timer *timer)
-{
-	struct gm_vendor *vendor = gm_owner(timer, struct gm_vendor, limit);
-	struct gm_daemon *d = vendor->d;
-
-	if (!vendor->is_slow) {
-		vendor->is_slow = true;
-		kill(vendor->child.pid, SIGKILL);
-		gm_timer_set(d->loop, timer, gm_loop_now() + limit_of(vendor));
-		return;
-	}
-	gm_spawn_abandon(&vendor->child);
-	forget(vendor);
-	is_broken(vendor, "");
-	start_next(d);
-}
-
-static int watch(struct gm_vendor *vendor)
-{
-	struct gm_loop *loop = vendor->d->loop;
-	int error;
-
-	vendor->pidfd = (struct gm_source){ vendor->child.pidfd, pidfd_ready };
-	vendor->socket =
-		(struct gm_source){ vendor->child.socket, socket_ready };
-	error = gm_loop_add(loop, &vendor->pidfd, EPOLLIN);
-	if (error == 0)
-		error = gm_loop_add(loop, &vendor->socket, EPOLLIN);
-	if (error != 0) {
-		gm_spawn_undo(&vendor->child);
-		forget(vendor);
-		return error;
-	}
-	vendor->limit.fired = limit_passed;
-	gm_timer_set(loop, &vendor->limit, gm_loop_now() + limit_of(vendor));
-	return 0;
-}
+static const struct gm_child_kind listing = {
+	.record_bytes = sizeof(struct gm_probe_wire),
+	.said = on_record,
+	.ended = on_ended,
+	.stuck = on_stuck,
+};
 
 /* The probe compiles nothing; but PoCL shows no device without a folder. */
 static int make_environment(const struct gm_config_driver *driver,
@@ -470,10 +394,13 @@ static int start(struct gm_vendor *vendor)
 	snprintf(gid, sizeof(gid), "%u", (unsigned int)config->worker_gid);
 	error = make_environment(driver, env);
 	if (error == 0)
-		error = gm_spawn((char *const *)(uintptr_t)argv, env->of, -1,
-				 -1, &vendor->child);
+		error = gm_child_start(&vendor->child, d->loop, &listing, argv,
+				       env->of);
 	free(env);
-	return error == 0 ? watch(vendor) : error;
+	if (error == 0)
+		gm_child_limit(&vendor->child, driver->list_limit_ns,
+			       "it hangs: see list-limit in gpumapd.conf");
+	return error;
 }
 
 /* One after the other: where two show one card, the first has it. */
@@ -529,7 +456,6 @@ void gm_vendors_look_again(struct gm_daemon *d)
 	memset(vendors->n_found, 0, sizeof(vendors->n_found));
 	for (uint32_t i = 0; i < vendors->n; i++) {
 		vendors->vendors[i].is_listed = false;
-		vendors->vendors[i].is_slow = false;
 		vendors->vendors[i].why[0] = '\0';
 	}
 	vendors->looks_again = vendors->is_asking = true;
@@ -560,21 +486,7 @@ void gm_vendors_start(struct gm_daemon *d,
 
 void gm_vendors_exit(struct gm_daemon *d)
 {
-	uint64_t until = gm_loop_now() + LAST_WAIT_NS;
-
 	gm_timer_stop(d->loop, &d->vendors->look);
-	for (uint32_t i = 0; i < d->vendors->n; i++) {
-		struct gm_vendor *vendor = &d->vendors->vendors[i];
-		struct pollfd p = { vendor->pidfd.fd, POLLIN, 0 };
-		char how[64];
-		int status;
-
-		if (vendor->pidfd.fd < 0)
-			continue;
-		kill(vendor->child.pid, SIGKILL);
-		while (!gm_spawn_reap(&vendor->child, how, &status) &&
-		       gm_loop_now() < until)
-			poll(&p, 1, 50);
-		forget(vendor);
-	}
+	for (uint32_t i = 0; i < d->vendors->n; i++)
+		gm_child_exit(&d->vendors->vendors[i].child);
 }

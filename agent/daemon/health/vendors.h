@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 #include "agent/common/refusal.h"
+#include "agent/daemon/base/child.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/spawn.h"
 #include "agent/daemon/config.h"
 
 struct gm_daemon;
@@ -39,11 +39,7 @@ struct gm_vendor {
 	char name[64];   /* of its file, without ".icd" or ".json"; "amdgpu" */
 	char library[256]; /* as the file has it; the manifest's path */
 	struct gm_child child;
-	struct gm_source pidfd; /* -1: it has ended, or was never started */
-	struct gm_source socket;
-	struct gm_timer limit;
 	bool is_listed;
-	bool is_slow; /* it was ended for that */
 	char why[GM_WHY_BYTES];
 };
 

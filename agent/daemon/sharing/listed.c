@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -48,68 +47,13 @@ static bool is_there(const struct gm_daemon *d, const struct gm_listed *listed)
 
 /* ---- the child ----------------------------------------------------------- */
 
-/* Keep the last line, which may come in pieces. */
-static void hear(struct gm_listed_things *m, const char *text)
-{
-	for (; *text != '\0'; text++) {
-		if (*text == '\n') {
-			m->line_ends = true;
-			continue;
-		}
-		if (m->line_ends)
-			m->n_says = 0;
-		m->line_ends = false;
-		if (m->n_says < sizeof(m->says) - 1)
-			m->says[m->n_says++] = *text;
-		m->says[m->n_says] = '\0';
-	}
-}
-
 /* The reason of a child that has failed. */
 static const char *last_words(const struct gm_listed_things *m)
 {
+	const char *line = m->child.line;
 	size_t n = strlen(SPEAKER);
 
-	return strncmp(m->says, SPEAKER, n) == 0 ? m->says + n : m->says;
-}
-
-/* Returns 1 when there may be more, 0 when there is not, -EPIPE at the end. */
-static int hear_once(struct gm_listed_things *m)
-{
-	char text[1024];
-	ssize_t n = recv(m->child.socket, text, sizeof(text) - 1, MSG_DONTWAIT);
-
-	if (n < 0 && errno == EINTR)
-		return 1;
-	if (n < 0 && errno == EAGAIN)
-		return 0;
-	if (n <= 0)
-		return -EPIPE;
-	text[n] = '\0';
-	hear(m, text);
-	return 1;
-}
-
-static void on_said(struct gm_source *source, uint32_t events)
-{
-	struct gm_listed_things *m =
-		gm_owner(source, struct gm_listed_things, said);
-
-	(void)events;
-	if (hear_once(m) >= 0)
-		return;
-	/* The pidfd tells of its end, which may be later. */
-	gm_loop_del(m->d->loop, source);
-	source->fd = -1;
-}
-
-static void let_go(struct gm_listed_things *m)
-{
-	gm_loop_del(m->d->loop, &m->ended);
-	gm_loop_del(m->d->loop, &m->said);
-	close(m->child.pidfd);
-	close(m->child.socket);
-	m->in_hand = NULL;
+	return strncmp(line, SPEAKER, n) == 0 ? line + n : line;
 }
 
 static void succeeded(struct gm_listed_things *m, struct gm_listed *listed)
@@ -144,25 +88,20 @@ static void failed(struct gm_listed_things *m, struct gm_listed *listed,
 		listed->wait_ns = GM_LOAD_RETRY_MAX_NS;
 }
 
-static void on_ended(struct gm_source *source, uint32_t events)
+static void on_ended(struct gm_child *child, const char *how, int status)
 {
 	struct gm_listed_things *m =
-		gm_owner(source, struct gm_listed_things, ended);
+		gm_owner(child, struct gm_listed_things, child);
 	struct gm_listed *listed = m->in_hand;
-	int status = -1;
-	char how[64];
 
-	(void)events;
-	if (gm_spawn_reap(&m->child, how, &status) == 0)
-		return;
-	while (hear_once(m) > 0)
-		;
-	let_go(m);
+	m->in_hand = NULL;
 	if (status == 0)
 		succeeded(m, listed);
 	else
 		failed(m, listed, how);
 }
+
+static const struct gm_child_kind kind = { .ended = on_ended };
 
 #define ARGUMENTS 24u
 
@@ -218,7 +157,7 @@ static void add_load(struct command *command,
 		   model->uid != geteuid() ? command->uid : NULL);
 }
 
-static int spawn(struct gm_listed_things *m, const struct gm_listed *listed)
+static int start(struct gm_listed_things *m, const struct gm_listed *listed)
 {
 	struct gm_environment *env = malloc(sizeof(*env));
 	struct command command = { .n = 0 };
@@ -235,27 +174,9 @@ static int spawn(struct gm_listed_things *m, const struct gm_listed *listed)
 	else
 		add_load(&command, listed->model);
 	add_option(&command, "--", name_of(listed));
-	error = gm_spawn_heard((char *const *)(uintptr_t)command.argv, env->of,
-			       &m->child);
+	error = gm_child_start(&m->child, m->d->loop, &kind, command.argv,
+			       env->of);
 	free(env);
-	return error;
-}
-
-/* Watch a child that has been started.  Returns 0, or a negative errno. */
-static int watch(struct gm_listed_things *m)
-{
-	int error;
-
-	m->ended =
-		(struct gm_source){ .fd = m->child.pidfd, .ready = on_ended };
-	m->said = (struct gm_source){ .fd = m->child.socket, .ready = on_said };
-	error = gm_loop_add(m->d->loop, &m->ended, EPOLLIN);
-	if (error == 0)
-		error = gm_loop_add(m->d->loop, &m->said, EPOLLIN);
-	if (error) {
-		gm_spawn_undo(&m->child);
-		let_go(m);
-	}
 	return error;
 }
 
@@ -264,24 +185,20 @@ static void begin(struct gm_listed_things *m, struct gm_listed *listed)
 	int error;
 
 	m->begun_ns = gm_loop_now();
-	m->says[0] = '\0';
-	m->n_says = 0;
-	error = spawn(m, listed);
-	if (error == 0) {
-		m->in_hand = listed;
-		error = watch(m);
-	}
+	error = start(m, listed);
 	if (error) {
-		snprintf(m->says, sizeof(m->says), "%s", m->d->loader_path);
+		snprintf(m->child.line, sizeof(m->child.line), "%s",
+			 m->d->loader_path);
 		failed(m, listed, strerror(-error));
 		return;
 	}
+	m->in_hand = listed;
 	if (listed->model != NULL)
 		gm_log(GM_LOG_INFO, "model_loading",
 		       "name=%s path=%s pid=%d uid=%u",
 		       gm_quote(listed->model->name).text,
-		       gm_quote(listed->model->path).text, (int)m->child.pid,
-		       (unsigned)listed->model->uid);
+		       gm_quote(listed->model->path).text,
+		       (int)m->child.process.pid, (unsigned)listed->model->uid);
 }
 
 /* ---- what has the name --------------------------------------------------- */
@@ -431,7 +348,7 @@ void gm_listed_drain(struct gm_daemon *d)
 	if (m->of != NULL)
 		gm_timer_stop(d->loop, &m->timer);
 	if (m->in_hand != NULL)
-		kill(m->child.pid, SIGTERM);
+		kill(m->child.process.pid, SIGTERM);
 }
 
 void gm_listed_exit(struct gm_daemon *d)
@@ -441,10 +358,8 @@ void gm_listed_exit(struct gm_daemon *d)
 	if (m->of == NULL)
 		return;
 	gm_timer_stop(d->loop, &m->timer);
-	if (m->in_hand != NULL) {
-		gm_spawn_undo(&m->child);
-		let_go(m);
-	}
+	gm_child_drop(&m->child);
+	m->in_hand = NULL;
 	free(m->of);
 	m->of = NULL;
 	m->n = 0;

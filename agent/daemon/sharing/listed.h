@@ -19,11 +19,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/daemon/base/child.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/spawn.h"
 
-#define GM_LISTED_BYTES      48  /* of gm_listed_tell() */
-#define GM_LISTED_SAYS_BYTES 512 /* of what a child says, its last line */
+#define GM_LISTED_BYTES 48 /* of gm_listed_tell() */
 
 struct gm_config_map;
 struct gm_config_model;
@@ -47,11 +46,7 @@ struct gm_listed_things {
 
 	struct gm_listed *in_hand; /* NULL: there is no child */
 	struct gm_child child;
-	struct gm_source ended, said;
 	uint64_t begun_ns;
-	char says[GM_LISTED_SAYS_BYTES];
-	size_t n_says;
-	bool line_ends; /* the next byte begins another */
 };
 
 /* To be called after each turn of the loop, once clients are served.

@@ -319,7 +319,7 @@ static int make_vendor_environment(const struct gm_worker_process *worker,
 }
 
 int gm_worker_exec(const struct gm_worker_process *worker,
-		   enum gm_exec_part part, struct gm_child *ret_child)
+		   enum gm_exec_part part, struct gm_spawned *ret_child)
 {
 	uint32_t kind = worker->d->devices->of[worker->row]->facts.kind;
 	struct launch *l = calloc(1, sizeof(*l));

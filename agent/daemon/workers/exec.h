@@ -16,7 +16,7 @@ enum gm_exec_part { GM_EXEC_WORKER, GM_EXEC_STANDBY, GM_EXEC_RECOVERY };
 
 /* Start a process for the row.  Returns as gm_spawn(), or -E2BIG. */
 int gm_worker_exec(const struct gm_worker_process *worker,
-		   enum gm_exec_part part, struct gm_child *ret_child);
+		   enum gm_exec_part part, struct gm_spawned *ret_child);
 
 /* The time that a process has from its start to READY. */
 uint64_t gm_worker_exec_limit(const struct gm_worker_process *worker);

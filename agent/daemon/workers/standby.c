@@ -5,11 +5,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/loop.h"
@@ -22,7 +19,6 @@
 #define SECOND     UINT64_C(1000000000)
 
 #define HANG_UP_NS (2 * SECOND)  /* from the closed socket to SIGKILL */
-#define STUCK_NS   (5 * SECOND)  /* from SIGKILL to the exit */
 #define REST_NS    (1 * SECOND)  /* after a death, times 4 for each more */
 #define REST_MAX   (60 * SECOND) /* cuInit serialises the whole machine */
 
@@ -44,33 +40,8 @@ static void enter(struct gm_worker_process *worker, enum gm_standby_state state,
 
 static void rest(struct gm_worker_process *worker)
 {
-	uint64_t wait = REST_NS;
-
-	for (uint32_t n = worker->standby.deaths; n > 1 && wait < REST_MAX; n--)
-		wait *= 4;
-	enter(worker, GM_STANDBY_RESTING, wait < REST_MAX ? wait : REST_MAX);
-}
-
-static void close_socket(struct gm_worker_process *worker)
-{
-	struct gm_source *socket = &worker->standby.socket;
-
-	if (socket->fd < 0)
-		return;
-	gm_loop_del(worker->d->loop, socket);
-	close(socket->fd);
-	socket->fd = -1;
-}
-
-static void close_pidfd(struct gm_worker_process *worker)
-{
-	struct gm_source *pidfd = &worker->standby.pidfd;
-
-	if (pidfd->fd < 0)
-		return;
-	gm_loop_del(worker->d->loop, pidfd);
-	close(pidfd->fd);
-	pidfd->fd = -1;
+	enter(worker, GM_STANDBY_RESTING,
+	      gm_child_rest(REST_NS, 4, worker->standby.deaths, REST_MAX));
 }
 
 static void end(struct gm_worker_process *worker, const char *why)
@@ -79,27 +50,18 @@ static void end(struct gm_worker_process *worker, const char *why)
 
 	if (why && !standby->why[0])
 		snprintf(standby->why, sizeof(standby->why), "%s", why);
-	close_socket(worker);
-	enter(worker, GM_STANDBY_ENDING, HANG_UP_NS);
+	enter(worker, GM_STANDBY_ENDING, 0);
+	gm_child_hang_up(&standby->child, HANG_UP_NS,
+			 "it did not end by itself");
 }
 
-static void kill_now(struct gm_worker_process *worker)
+/* A standby sends at most two messages: FAILED or STANDBY. */
+static bool on_message(struct gm_child *child, void *record)
 {
+	struct gm_worker_process *worker =
+		gm_owner(child, struct gm_worker_process, standby.child);
 	struct gm_standby *standby = &worker->standby;
-
-	if (standby->killed) {
-		gm_log(GM_LOG_ERROR, "standby_stuck", "row=%u pid=%d",
-		       worker->row, (int)standby->child.pid);
-		return;
-	}
-	standby->killed = true;
-	kill(standby->child.pid, SIGKILL);
-	enter(worker, GM_STANDBY_ENDING, STUCK_NS);
-}
-
-static void on_message(struct gm_worker_process *worker, struct gm_wire *wire)
-{
-	struct gm_standby *standby = &worker->standby;
+	struct gm_wire *wire = record;
 
 	wire->text[sizeof(wire->text) - 1] = '\0';
 	if (wire->type == GM_WIRE_FAILED && !standby->why[0]) {
@@ -110,49 +72,28 @@ static void on_message(struct gm_worker_process *worker, struct gm_wire *wire)
 		   standby->state == GM_STANDBY_STARTING) {
 		gm_log(GM_LOG_INFO, "standby_ready",
 		       "row=%u pid=%d after_ms=%" PRIu64, worker->row,
-		       (int)standby->child.pid,
+		       (int)child->process.pid,
 		       (gm_loop_now() - standby->since_ns) / MS);
 		standby->deaths = 0;
 		enter(worker, GM_STANDBY_STANDBY, 0);
 		GM_POINT("standby_ready");
 	}
+	return true;
 }
 
-/* A standby sends at most two messages: FAILED or STANDBY. */
-static void listen_to(struct gm_worker_process *worker)
+static void on_ended(struct gm_child *child, const char *how, int status)
 {
-	struct gm_wire wire;
-	ssize_t n = -1;
-
-	while (worker->standby.socket.fd >= 0) {
-		n = recv(worker->standby.socket.fd, &wire, sizeof(wire),
-			 MSG_DONTWAIT);
-		if (n != (ssize_t)sizeof(wire))
-			break;
-		on_message(worker, &wire);
-	}
-	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
-		end(worker, NULL);
-}
-
-static void socket_ready(struct gm_source *source, uint32_t events)
-{
-	(void)events;
-	listen_to(gm_owner(source, struct gm_worker_process, standby.socket));
-}
-
-static void is_gone(struct gm_worker_process *worker, const char *how)
-{
+	struct gm_worker_process *worker =
+		gm_owner(child, struct gm_worker_process, standby.child);
 	struct gm_standby *standby = &worker->standby;
-	bool well = standby->drain_sent && !standby->killed;
+	bool well = standby->drain_sent && !child->why[0];
 
+	(void)status;
 	gm_log(well ? GM_LOG_INFO : GM_LOG_WARNING,
 	       well ? "standby_ended" : "standby_died",
 	       "row=%u pid=%d code=%d reason=%s", worker->row,
-	       (int)standby->child.pid, standby->code,
+	       (int)child->process.pid, standby->code,
 	       gm_quote(standby->why[0] ? standby->why : how).text);
-	close_socket(worker);
-	close_pidfd(worker);
 	standby->deaths += !well;
 	if (!standby->wanted)
 		enter(worker, GM_STANDBY_NONE, 0);
@@ -163,76 +104,45 @@ static void is_gone(struct gm_worker_process *worker, const char *how)
 	standby->gone(worker);
 }
 
-static void pidfd_ready(struct gm_source *source, uint32_t events)
+static void on_stuck(struct gm_child *child)
 {
 	struct gm_worker_process *worker =
-		gm_owner(source, struct gm_worker_process, standby.pidfd);
-	char how[64];
-	int status;
+		gm_owner(child, struct gm_worker_process, standby.child);
 
-	(void)events;
-	if (worker->standby.socket.fd >= 0)
-		listen_to(worker);
-	if (gm_spawn_reap(&worker->standby.child, how, &status))
-		is_gone(worker, how);
+	gm_log(GM_LOG_ERROR, "standby_stuck", "row=%u pid=%d", worker->row,
+	       (int)child->process.pid);
 }
+
+static const struct gm_child_kind kind = {
+	.record_bytes = sizeof(struct gm_wire),
+	.said = on_message,
+	.ended = on_ended,
+	.stuck = on_stuck,
+};
 
 static void timer_fired(struct gm_timer *timer)
 {
 	struct gm_worker_process *worker =
 		gm_owner(timer, struct gm_worker_process, standby.timer);
 
-	switch (worker->standby.state) {
-	case GM_STANDBY_RESTING:
+	if (worker->standby.state == GM_STANDBY_RESTING)
 		start(worker);
-		break;
-	case GM_STANDBY_STARTING:
+	else if (worker->standby.state == GM_STANDBY_STARTING)
 		end(worker, "it did not get ready in time");
-		break;
-	case GM_STANDBY_ENDING:
-		kill_now(worker);
-		break;
-	case GM_STANDBY_NONE:
-	case GM_STANDBY_STANDBY:
-		break;
-	}
-}
-
-static int watch(struct gm_worker_process *worker)
-{
-	struct gm_standby *standby = &worker->standby;
-	int error;
-
-	standby->pidfd =
-		(struct gm_source){ standby->child.pidfd, pidfd_ready };
-	standby->socket =
-		(struct gm_source){ standby->child.socket, socket_ready };
-	error = gm_loop_add(worker->d->loop, &standby->pidfd, EPOLLIN);
-	if (error == 0)
-		error = gm_loop_add(worker->d->loop, &standby->socket, EPOLLIN);
-	return error;
-}
-
-static void undo(struct gm_worker_process *worker)
-{
-	gm_spawn_undo(&worker->standby.child);
-	close_socket(worker);
-	close_pidfd(worker);
 }
 
 static void start(struct gm_worker_process *worker)
 {
 	struct gm_standby *standby = &worker->standby;
-	int error = gm_worker_exec(worker, GM_EXEC_STANDBY, &standby->child);
+	struct gm_spawned process;
+	int error = gm_worker_exec(worker, GM_EXEC_STANDBY, &process);
 
 	if (error == 0) {
-		standby->killed = false;
 		standby->drain_sent = false;
 		standby->code = 0;
 		standby->why[0] = '\0';
-		error = watch(worker);
-		if (error)
-			undo(worker);
+		error = gm_child_adopt(&standby->child, worker->d->loop, &kind,
+				       &process);
 	}
 	if (error) {
 		gm_log(GM_LOG_WARNING, "standby_failed", "row=%u error=%s",
@@ -242,7 +152,7 @@ static void start(struct gm_worker_process *worker)
 		return;
 	}
 	gm_log(GM_LOG_INFO, "standby_started", "row=%u pid=%d", worker->row,
-	       (int)standby->child.pid);
+	       (int)process.pid);
 	enter(worker, GM_STANDBY_STARTING, gm_worker_exec_limit(worker));
 }
 
@@ -250,8 +160,6 @@ void gm_standby_init(struct gm_standby *standby,
 		     void (*gone)(struct gm_worker_process *worker))
 {
 	standby->gone = gone;
-	standby->pidfd.fd = -1;
-	standby->socket.fd = -1;
 	standby->timer.fired = timer_fired;
 }
 
@@ -263,7 +171,7 @@ void gm_standby_want(struct gm_worker_process *worker)
 }
 
 int gm_standby_take(struct gm_worker_process *worker,
-		    struct gm_child *ret_child)
+		    struct gm_spawned *ret_process)
 {
 	const struct gm_wire go = { .type = GM_WIRE_GO };
 	struct gm_standby *standby = &worker->standby;
@@ -271,22 +179,18 @@ int gm_standby_take(struct gm_worker_process *worker,
 	if (standby->state != GM_STANDBY_STARTING &&
 	    standby->state != GM_STANDBY_STANDBY)
 		return -ENOENT;
-	if (send(standby->socket.fd, &go, sizeof(go),
-		 MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(go)) {
+	if (gm_child_send(&standby->child, &go, sizeof(go)) != 0) {
 		end(worker, "it does not listen");
 		return -ENOENT;
 	}
 	gm_log(GM_LOG_INFO, "standby_taken",
 	       "row=%u pid=%d standby=%d age_ms=%" PRIu64, worker->row,
-	       (int)standby->child.pid, standby->state == GM_STANDBY_STANDBY,
+	       (int)standby->child.process.pid,
+	       standby->state == GM_STANDBY_STANDBY,
 	       (gm_loop_now() - standby->since_ns) / MS);
-	gm_loop_del(worker->d->loop, &standby->socket);
-	gm_loop_del(worker->d->loop, &standby->pidfd);
-	standby->socket.fd = -1;
-	standby->pidfd.fd = -1;
 	standby->wanted = false;
 	enter(worker, GM_STANDBY_NONE, 0);
-	*ret_child = standby->child;
+	*ret_process = gm_child_hand_over(&standby->child);
 	return 0;
 }
 
@@ -309,7 +213,6 @@ void gm_standby_free(struct gm_worker_process *worker)
 	struct gm_standby *standby = &worker->standby;
 
 	gm_timer_stop(worker->d->loop, &standby->timer);
-	close_socket(worker);
-	close_pidfd(worker);
+	gm_child_drop(&standby->child);
 	standby->state = GM_STANDBY_NONE;
 }

@@ -23,8 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/daemon/base/child.h"
 #include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/spawn.h"
 
 struct gm_worker_process;
 
@@ -41,11 +41,8 @@ struct gm_standby {
 	enum gm_standby_state state;
 	bool wanted;
 	bool drain_sent; /* its socket was closed */
-	bool killed;
 	struct gm_child child;
-	struct gm_source pidfd;  /* fd -1: none runs */
-	struct gm_source socket; /* fd -1 once it is closed */
-	struct gm_timer timer;   /* of the state */
+	struct gm_timer timer; /* of the state */
 	void (*gone)(struct gm_worker_process *worker);
 	uint64_t since_ns;
 	uint32_t deaths; /* since the last one that stood by */
@@ -69,7 +66,7 @@ void gm_standby_want(struct gm_worker_process *worker);
  *		-ENOENT		there is none, or it does not listen any more
  */
 int gm_standby_take(struct gm_worker_process *worker,
-		    struct gm_child *ret_child);
+		    struct gm_spawned *ret_process);
 
 /* Have none, from now on.  gone() follows when one ran. */
 void gm_standby_end(struct gm_worker_process *worker);
@@ -77,7 +74,7 @@ void gm_standby_end(struct gm_worker_process *worker);
 /* Does a process of it still run? */
 static inline bool gm_standby_runs(const struct gm_standby *standby)
 {
-	return standby->pidfd.fd >= 0;
+	return gm_child_exists(&standby->child);
 }
 
 /* Forget it; what still runs has been killed. */

@@ -318,7 +318,7 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 	else if (worker && gm_standby_runs(&worker->standby))
 		gm_why(ret_why, 0,
 		       "the standby of row %u (pid %d) does not end", row,
-		       (int)worker->standby.child.pid);
+		       (int)worker->standby.child.process.pid);
 	else if (programs)
 		gm_why(ret_why, 0,
 		       "the worker for programs of uid %u on row %u (pid %d) "
@@ -373,7 +373,7 @@ bool gm_supervisor_drained(const struct gm_daemon *d)
 	return true;
 }
 
-static void wait_for(const struct gm_child *child, uint64_t until)
+static void wait_for(const struct gm_spawned *child, uint64_t until)
 {
 	char how[64];
 	int status;
@@ -397,14 +397,13 @@ static void kill_all(struct gm_supervisor *s)
 		if (gm_worker_process_has_child(worker))
 			gm_worker_child_kill(worker, "agent is ending");
 		if (gm_standby_runs(&worker->standby))
-			kill(worker->standby.child.pid, SIGKILL);
+			kill(worker->standby.child.process.pid, SIGKILL);
 	}
 	TAILQ_FOREACH(worker, &s->all, entry)
 	{
 		if (gm_worker_process_has_child(worker))
 			wait_for(&worker->child, until);
-		if (gm_standby_runs(&worker->standby))
-			wait_for(&worker->standby.child, until);
+		gm_child_exit(&worker->standby.child);
 	}
 }
 

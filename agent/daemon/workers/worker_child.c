@@ -101,13 +101,9 @@ void gm_worker_child_enter(struct gm_worker_process *worker,
 
 uint64_t gm_worker_child_back_off(uint32_t deaths)
 {
-	uint64_t wait = BACK_OFF_NS;
-
-	if (deaths < 2)
-		return 0;
-	while (deaths-- > 2 && wait < BACK_OFF_MAX)
-		wait *= 4;
-	return wait < BACK_OFF_MAX ? wait : BACK_OFF_MAX;
+	return deaths < 2 ? 0
+			  : gm_child_rest(BACK_OFF_NS, 4, deaths - 1,
+					  BACK_OFF_MAX);
 }
 
 bool gm_worker_child_rests_long(const struct gm_worker_process *worker)

@@ -135,7 +135,7 @@ struct gm_worker_process {
 
 	/* The child, a worker or a recovery process; pidfd.fd is -1 without
 	 * one. */
-	struct gm_child child;
+	struct gm_spawned child;
 	struct gm_source pidfd;
 	struct gm_source socket; /* fd -1 once the child has closed its end */
 	bool is_recovery;

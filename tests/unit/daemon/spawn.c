@@ -24,28 +24,28 @@ static char sleeper[] = "/bin/sleep", seconds[] = "1000";
 static char *const quiet[] = { sleeper, seconds, NULL };
 static char *const none[] = { NULL };
 
-static bool begin(struct gm_child *ret_child)
+static bool begin(struct gm_spawned *ret_child)
 {
 	return EQ(gm_spawn(quiet, none, -1, -1, ret_child), 0);
 }
 
-static void forget(const struct gm_child *child)
+static void forget(const struct gm_spawned *child)
 {
 	close(child->pidfd);
 	close(child->socket);
 }
 
 /* Does it run, or wait to be reaped? */
-static bool is_there(const struct gm_child *child)
+static bool is_there(const struct gm_spawned *child)
 {
 	return kill(child->pid, 0) == 0;
 }
 
 /* Is it reaped by those who come after it? */
-static bool gets_reaped(const struct gm_child *child)
+static bool gets_reaped(const struct gm_spawned *child)
 {
 	struct timespec nap = { .tv_nsec = 10000000 };
-	struct gm_child next;
+	struct gm_spawned next;
 
 	for (time_t from = time(NULL); time(NULL) - from < LIMIT_S;) {
 		if (!begin(&next))
@@ -61,7 +61,7 @@ static bool gets_reaped(const struct gm_child *child)
 
 static void undone_child_is_reaped(void)
 {
-	struct gm_child child;
+	struct gm_spawned child;
 
 	if (!begin(&child))
 		return;
@@ -75,7 +75,7 @@ static void undone_child_is_reaped(void)
 static void tidying_reaps_it(void)
 {
 	const struct timespec nap = { .tv_nsec = 1000000 };
-	struct gm_child child;
+	struct gm_spawned child;
 
 	if (!begin(&child))
 		return;
@@ -90,7 +90,7 @@ static void tidying_reaps_it(void)
 
 static void one_that_does_not_die_holds_up_nobody(void)
 {
-	struct gm_child child;
+	struct gm_spawned child;
 	pid_t tracer;
 	int held;
 
@@ -123,7 +123,7 @@ static void __attribute__((noinline)) litter_stack(void)
 }
 
 /* The text that the child sends. */
-static void hear(const struct gm_child *child, char text[256])
+static void hear(const struct gm_spawned *child, char text[256])
 {
 	struct pollfd p = { .fd = child->socket, .events = POLLIN };
 	ssize_t n = -1;
@@ -142,7 +142,7 @@ static void no_signal_is_blocked_or_ignored(void)
 	static char *const reports[] = { shell, flag, script, NULL };
 	sigset_t all, before;
 	uint64_t blocked = 1, ignored = 1;
-	struct gm_child child;
+	struct gm_spawned child;
 	char text[256];
 
 	sigfillset(&all);
@@ -193,7 +193,7 @@ static int threads(void)
 static void a_thread_reaps(void)
 {
 	const struct timespec nap = { .tv_nsec = 1000000 };
-	struct gm_child child;
+	struct gm_spawned child;
 	char how[64] = "";
 	int status = 0;
 
@@ -221,7 +221,7 @@ static void a_missing_library_is_said(void)
 	char *const lacks[] = { shell, option, ends, NULL };
 	char *const other[] = { shell, option, differs, NULL };
 	const struct timespec nap = { .tv_nsec = 1000000 };
-	struct gm_child child;
+	struct gm_spawned child;
 	char how[64] = "";
 	int status = 0;
 
@@ -249,7 +249,7 @@ static void a_child_is_heard(void)
 	char *const speaks[] = { shell, c, words, NULL };
 	struct timespec nap = { .tv_nsec = 1000000 };
 	char text[256] = "", how[64];
-	struct gm_child child;
+	struct gm_spawned child;
 	int status = -1;
 
 	if (!EQ(gm_spawn_heard(speaks, none, &child), 0))

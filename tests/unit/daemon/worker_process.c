@@ -79,7 +79,7 @@ static void first_attachment_starts_a_worker(void)
 
 static void poisoned_worker_is_replaced_by_the_standby(void)
 {
-	pid_t standby = worker->standby.child.pid;
+	pid_t standby = worker->standby.child.process.pid;
 	uint32_t workers = gm_get(&play->workers);
 	uint32_t recoveries = gm_get(&play->recoveries);
 	uint32_t restarts = row()->moving.restarts;
@@ -101,7 +101,7 @@ static void poisoned_worker_is_replaced_by_the_standby(void)
 	EQ(gm_get(&play->recovery_status), 0); /* so -EIO */
 	EQ(worker->times.failed_ns, 0);
 	OK(until(standby_waits));
-	OK(worker->standby.child.pid != standby);
+	OK(worker->standby.child.process.pid != standby);
 }
 
 static void standbys_death_is_its_own(void)
@@ -109,7 +109,7 @@ static void standbys_death_is_its_own(void)
 	uint32_t restarts = row()->moving.restarts;
 	pid_t child = worker->child.pid;
 
-	kill(worker->standby.child.pid, SIGKILL);
+	kill(worker->standby.child.process.pid, SIGKILL);
 	OK(until(standby_rests));
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 	EQ(row()->moving.restarts, restarts);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/probe/child.h"
+#include "agent/probe/role.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,12 +27,12 @@
 
 static struct gm_running_clock running;
 
-uint64_t gm_child_now(void)
+uint64_t gm_role_now(void)
 {
 	return gm_running_clock_read(&running, gm_node_clock_now());
 }
 
-void gm_child_sleep(uint64_t ns)
+void gm_role_sleep(uint64_t ns)
 {
 	gm_running_clock_sleep(&running, ns);
 }
@@ -188,8 +188,8 @@ static int spawn(const struct gm_probe_options *o, int socket, pid_t *ret_pid)
 	return -error;
 }
 
-int gm_child_start(const struct gm_probe_options *o, uint32_t index,
-		   struct gm_probe_child *ret_child)
+int gm_role_start(const struct gm_probe_options *o, uint32_t index,
+		  struct gm_probe_child *ret_child)
 {
 	struct gm_probe_child child = { .role = o->role,
 					.index = index,
@@ -213,7 +213,7 @@ int gm_child_start(const struct gm_probe_options *o, uint32_t index,
 		return rc;
 	}
 	child.socket = pair[0];
-	child.began = gm_child_now();
+	child.began = gm_role_now();
 	child.heard = child.began;
 	*ret_child = child;
 	return 0;
@@ -225,7 +225,7 @@ static void send_kill(const struct gm_probe_child *child)
 	syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
 }
 
-int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note)
+int gm_role_read(struct gm_probe_child *child, struct gm_note *ret_note)
 {
 	ssize_t n;
 
@@ -244,7 +244,7 @@ int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note)
 			send_kill(child);
 		return -EPIPE;
 	}
-	child->heard = gm_child_now();
+	child->heard = gm_role_now();
 	if (ret_note->type == GM_NOTE_CALL)
 		gm_parse_copy(child->call, sizeof(child->call), ret_note->text,
 			      sizeof(ret_note->text));
@@ -253,7 +253,7 @@ int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note)
 	return 1;
 }
 
-void gm_child_kill(struct gm_probe_child *child)
+void gm_role_kill(struct gm_probe_child *child)
 {
 	if (child->is_killed)
 		return;
@@ -261,7 +261,7 @@ void gm_child_kill(struct gm_probe_child *child)
 	send_kill(child);
 }
 
-int gm_child_reap(struct gm_probe_child *child, char ret_how[32])
+int gm_role_reap(struct gm_probe_child *child, char ret_how[32])
 {
 	siginfo_t info = { 0 };
 

@@ -10,16 +10,11 @@
  * command line, which begins with the word of the number behind "command".
  */
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/ctl/completion_scripts.h"
 #include "agent/ctl/usage.h"
-#include "agent/reader/list.h"
-
-#define LIMIT_S 1u /* a Tab waits so long for an agent that does not answer */
 
 /* The line up to the word that is completed. */
 struct line {
@@ -66,7 +61,7 @@ static void offer_words(const struct line *line, const char *words)
 	}
 }
 
-/* ---- names of what the agent has ----------------------------------------- */
+/* ---- names of what the map has ----------------------------------------- */
 
 static void offer_rows(const struct line *line)
 {
@@ -80,67 +75,10 @@ static void offer_rows(const struct line *line)
 	}
 }
 
-/* Those of the mesh that is the first operand. */
-static void offer_groups(const struct line *line)
-{
-	struct gpumap_mesh_group group = { .size = sizeof(group) };
-	uint32_t cursor = 0;
-
-	while (line->ctl.n_args > 0 &&
-	       gpumap_mesh_next_group(line->ctl.map, line->ctl.args[0],
-				      GPUMAP_MESH_ANY, &cursor, &group) == 1)
-		offer(line, group.name, "");
-}
-
-static void offer_shares(const struct line *line)
-{
-	struct gpumap_share_info *shares = NULL;
-	struct gpumap *map = line->ctl.map;
-	int n = gm_list_share(map, &shares);
-
-	for (int i = 0; i < n; i++)
-		offer(line, shares[i].name, "");
-	free(shares);
-}
-
-static void offer_nodes(const struct line *line)
-{
-	struct gpumap_cluster_node node = { .size = sizeof(node) };
-	uint32_t cursor = 0;
-
-	while (gpumap_cluster_next_node(line->ctl.map, &cursor, &node) == 1)
-		offer(line, node.name, node.address);
-}
-
-/* A model that several nodes have is offered once. */
-static void offer_models(const struct line *line)
-{
-	struct gpumap_cluster_share share = { .size = sizeof(share) },
-				    other = { .size = sizeof(other) };
-	uint32_t cursor = 0;
-
-	while (gpumap_cluster_next_share(line->ctl.map, GPUMAP_CLUSTER_ANY,
-					 NULL, &cursor, &share) == 1) {
-		uint32_t first = 0;
-
-		if (gpumap_cluster_next_share(line->ctl.map, GPUMAP_CLUSTER_ANY,
-					      share.name, &first,
-					      &other) == 1 &&
-		    first == cursor)
-			offer(line, share.name, "");
-	}
-}
-
 /* ---- values -------------------------------------------------------------- */
 
-static void give_up(int signal)
-{
-	(void)signal;
-	_exit(GM_EXIT_OK);
-}
-
 /* Words that are offered for a value that the usage calls so, in one command or
- * in any: those that are too long for a usage, or names that the agent has. */
+ * in any: those that are too long for a usage, or names that the map has, which asks no agent. */
 static const struct source {
 	const char *called;
 	const char *command;
@@ -156,19 +94,14 @@ static const struct source {
 	{ "KIND", NULL, &gm_ctl_mask_rules, NULL, NULL },
 	{ "MAP", NULL, NULL, NULL, gpumap_layers_next },
 	{ "MESH", NULL, NULL, NULL, gpumap_mesh_next },
-	{ "GROUP", NULL, NULL, offer_groups, NULL },
 	{ "ROW", NULL, NULL, offer_rows, NULL },
-	{ "NODE", NULL, NULL, offer_nodes, NULL },
-	{ "NODES", NULL, NULL, offer_nodes, NULL },
-	{ "MODEL", NULL, NULL, offer_models, NULL },
 	{ "NAME", "mask", NULL, NULL, gpumap_mask_next },
 	{ "NAME", "mesh", NULL, NULL, gpumap_mesh_next },
-	{ "NAME", "shares", NULL, offer_shares, NULL },
 	{ "NAME", NULL, NULL, NULL, gpumap_layers_next },
 };
 
 /* Offer names that follow the last comma of an option's value.  Offer nothing
- * where no agent is, without a word of errors. */
+ * where no map is, without a word of errors. */
 static void offer_names(struct line *line, const struct source *source)
 {
 	struct gpumap_attach_opts opts = gm_ctl_where(&line->ctl);
@@ -180,8 +113,6 @@ static void offer_names(struct line *line, const struct source *source)
 		line->n_head += (size_t)(comma + 1 - line->word);
 		line->word = comma + 1;
 	}
-	signal(SIGALRM, give_up);
-	alarm(LIMIT_S);
 	if (gpumap_attach(&opts, &line->ctl.map) != 0)
 		return;
 	if (source->offer != NULL)

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Checks gpumapctl complete: names of what the agent has, and silence where it
- * has none, or does not answer. */
+/* Checks gpumapctl complete: names of what the map has, and silence where there
+ * is none. */
 
 #include <signal.h>
 
@@ -52,31 +52,6 @@ static void maps_masks_and_meshes_have_names(void)
 	STR(out, "words\npair\t\n");
 	EQ(COMPLETE("collective", ""), DONE);
 	STR(out, "words\npair\t\n");
-	EQ(COMPLETE("collective", "pair", "w"), DONE);
-	STR(out, "words\nworld\t\n");
-	EQ(COMPLETE("collective", "no-such", ""), DONE);
-	STR(out, "words\n");
-}
-
-static void shares_have_names(struct gpumap *map)
-{
-	struct gpumap_session_opts opts = { .size = sizeof(opts),
-					    .arena_bytes = MIB };
-	struct gpumap_session *session = NULL;
-	struct gpumap_share_request request = { .size = sizeof(request),
-						.n_buffers = 1 };
-	uint64_t buffer = 0, share;
-
-	EQ(gpumap_session_open(map, &opts, &session), 0);
-	EQ(gpumap_buffer_alloc(session, 0, 2 * MIB, GPUMAP_BUFFER_EXPORTABLE,
-			       GPUMAP_NO_DEADLINE, &buffer),
-	   0);
-	request.buffers = &buffer;
-	request.name = "weights";
-	EQ(gpumap_share_publish(session, &request, &share), 0);
-	EQ(COMPLETE("shares", "release", ""), DONE);
-	STR(out, "words\nweights\t\n");
-	gpumap_session_close(session);
 }
 
 static void rows_are_lists(struct gpumap *map)
@@ -96,12 +71,9 @@ static void rows_are_lists(struct gpumap *map)
 	STR(out, wanted);
 }
 
-/* A list of shares is the agent's answer; a layer map is read without it. */
 static void stopped_agent_delays_nothing(void)
 {
 	OK(process_stop(agent.pid));
-	EQ(COMPLETE("shares", "release", ""), DONE);
-	STR(out, "");
 	EQ(COMPLETE("layers", "mo"), DONE);
 	STR(out, "words\nmodel\t\nmore\t\n");
 	kill(agent.pid, SIGCONT);
@@ -113,8 +85,6 @@ static void nothing_is_said_without_an_agent(void)
 	EQ(COMPLETE("--instance", "no-such", "layers", ""), DONE);
 	STR(out, "words\n");
 	EQ(COMPLETE("--instance", "no-such", "drain", ""), DONE);
-	STR(out, "words\n");
-	EQ(COMPLETE("shares", "release", ""), DONE);
 	STR(out, "words\n");
 	EQ(run(WORDS(ctl_program(), "complete", "gpumapctl")), DONE);
 	STR(out, "");
@@ -128,7 +98,6 @@ TAP_CASE()
 		return tap_done();
 	map = story_attach(&agent);
 	maps_masks_and_meshes_have_names();
-	shares_have_names(map);
 	rows_are_lists(map);
 	stopped_agent_delays_nothing();
 	gpumap_detach(map);

@@ -310,7 +310,6 @@ int gm_admit_publish_handle(struct gm_connection *c, const struct gm_request *r)
 	ret = read_map(c, ask, r->tail_bytes, a);
 	if (ret != 0 || !a->only_waits || ask->map.wait_ns != 0)
 		return gm_admission_add(c, r, a, ret);
-	/* It waits no more. */
 	if (c->line != NULL)
 		gm_admit_place_drop(c->line);
 	a->change.kind->free(&a->change);

@@ -53,7 +53,7 @@ struct gm_admit_place *gm_admit_place_take(struct gm_connection *c,
 /* The end of a place, in the line or not. */
 void gm_admit_place_drop(struct gm_admit_place *place);
 
-/* Is its time over, or was it dropped by somebody? */
+/* Is its time over, or was it dropped? */
 bool gm_admit_place_is_over(const struct gm_admit_place *place);
 
 /* Its client, in its turn, has not taken what there is. */
@@ -62,7 +62,7 @@ void gm_admit_place_miss_turn(struct gm_admit_place *place);
 /* Its request waits. */
 void gm_admit_place_wait(struct gm_admit_place *place);
 
-/* It is its client's turn: the place becomes the connection's.  A request that
+/* The client has its turn: the place becomes the connection's.  A request that
  * came too late makes a turn no longer. */
 void gm_admit_place_give(struct gm_admit_place *place, struct gm_connection *c);
 

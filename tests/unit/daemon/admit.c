@@ -340,7 +340,8 @@ static const struct asked other = {
 	.name = "other", HELD, .row = 2, .bytes = 800, .wait_ns = LONG_NS
 };
 
-/* It needs less of row 2 than it keeps, and no other row. */
+/* The model needs less of row 2 than it keeps, and no other
+ * row. */
 static const struct asked narrow = { .name = "model",
 				     HELD,
 				     .row = 2,
@@ -772,7 +773,7 @@ static void time_ends_a_wait(void)
 /* A client is told where a glance finds as much as it needs. */
 static void no_turn_comes_without_room(void)
 {
-	struct asked least = waits, two = waits;
+	struct asked least = waits, two = waits, nothing = waits;
 
 	c = come();
 	fill();
@@ -795,7 +796,20 @@ static void no_turn_comes_without_room(void)
 	hang_up(&c);
 	clear();
 
-	/* It says itself how much that is, at most what it keeps. */
+	/* Its client says how much that is, also if it keeps nothing; */
+	c = come();
+	fill();
+	nothing.has_no_charge = true;
+	EQ(ask(&c, &nothing), QUIET);
+	EQ(hold("h2", getpid(), 2, 300, SHOWN), 0);
+	turn();
+	EQ(told(&c), QUIET);
+	give_back("h2");
+	EQ(told(&c), -EAGAIN);
+	hang_up(&c);
+	clear();
+
+	/* and at most what it keeps. */
 	c = come();
 	fill();
 	least.least = 500;
@@ -815,7 +829,7 @@ static void no_turn_comes_without_room(void)
 	clear();
 }
 
-/* What a map of its name has is its own. */
+/* A map replaces one of its name, whose bytes are its own. */
 static void a_map_may_grow(void)
 {
 	struct asked grows = waits;
@@ -849,7 +863,7 @@ static void a_map_may_grow(void)
 	clear();
 }
 
-/* What it keeps from others is among the rows that its turn can come for. */
+/* A place keeps rows from others that its turn can come for. */
 static void rows_are_kept_for_a_turn_alone(void)
 {
 	struct asked elsewhere = waits;
@@ -890,6 +904,9 @@ static void rows_have_to_be_there(void)
 	d->devices->of[1]->facts.flags |= GPUMAP_DEVICE_CORDONED;
 	EQ(ask(&c, &based), -ENODEV);
 	d->devices->of[1]->facts.flags &= ~(uint32_t)GPUMAP_DEVICE_CORDONED;
+	d->devices->of[2]->facts.flags |= GPUMAP_DEVICE_CORDONED;
+	EQ(ask(&c, &based), -ENODEV);
+	d->devices->of[2]->facts.flags &= ~(uint32_t)GPUMAP_DEVICE_CORDONED;
 	EQ(ask(&c, &based), 0);
 	hang_up(&c);
 	clear();
@@ -981,12 +998,12 @@ static void a_share_is_waited_for_alone(void)
 	much.bytes = 600;
 	some.bytes = fixed.bytes = 300;
 	some.least = 300;
-	/* That is never to be; */
+	/* One is never to have so much; */
 	EQ(ask(&c, &much), -EDQUOT);
 	much.only_waits = false;
 	EQ(ask(&c, &much), -EDQUOT);
 	EQ(reserve(&c, &much), -EDQUOT);
-	/* that is, when another map of its user ends, and until then it keeps
+	/* one is, when another map of its user ends, and until then it keeps
 	 * nothing from others; */
 	EQ(commit("last", OTHER, 2, 300), 0);
 	EQ(room_of(&c, &some).lasting_bytes, 200);
@@ -1075,7 +1092,7 @@ static void one_starts_at_a_time(void)
 	b.wait_ns = e.wait_ns = LONG_NS;
 	EQ(ask(&behind, &b), QUIET);
 	OK(TAILQ_FIRST(&d->line->places)->is_for_start);
-	/* It can wait behind one that waits; */
+	/* Another can wait behind one that waits; */
 	none = e;
 	none.wait_ns = 0;
 	EQ(ask(&third, &none), -EBUSY);

@@ -185,8 +185,8 @@ static void a_place_that_comes_is_tried_once(void)
 	come(0, 1, true);
 	OK(is_due());
 	STR(look(), "a");
-	/* Nothing has changed since.  The next look comes in its time, whoever
-	 * waits again meanwhile. */
+	/* Nothing has changed since.  The next look comes in its time, though
+	 * places wait again meanwhile. */
 	before = gm_loop_now();
 	gm_timer_stop(d->loop, &d->line->timer);
 	gm_wait_line_wait(d, &places[0]);
@@ -437,7 +437,7 @@ static void a_users_window_has_its_turn(void)
 	gm_wait_line_limits(d, &newcomer, &limits);
 	EQ(limits.starts[0], 1);
 	EQ(n_before(2), 1);
-	/* Of two the first alone is in another user's way. */
+	/* The first of two alone is in another user's way. */
 	come_for(3, 10, 1)->has_start = true;
 	places[3].is_for_start = true;
 	come_for(4, 10, 2)->has_start = true;

@@ -133,7 +133,7 @@ struct asked {
 	uint64_t bytes;                  /* of it */
 	uint32_t n_others, others[ROWS]; /* rows that would do as well */
 	uint64_t least;
-	bool only_waits, has_no_charge, is_of_others;
+	bool only_waits, has_no_charge, is_of_others, takes_all;
 	uint32_t base_row;
 	uint32_t owner;
 	uint64_t wait_ns, start_ns;
@@ -223,12 +223,15 @@ static int reserve(struct peer *p, const struct asked *asked)
 {
 	struct gm_request r = { .header = { .type = GM_CONTROL_RESERVE } };
 	struct gm_reserve_ask body = { .map = head_of(asked),
-				       .n_bytes = 1,
+				       .n_bytes = asked->takes_all
+							  ? asked->n_others
+							  : 1,
 				       .n_rows = asked->n_others };
 	char tail[64], *at = tail;
 	int ret;
 
-	at = mempcpy(at, &asked->bytes, 8);
+	for (uint32_t i = 0; i < body.n_bytes; i++)
+		at = mempcpy(at, &asked->bytes, 8);
 	at = mempcpy(at, asked->others, asked->n_others * 4);
 	memcpy(r.body, &body, sizeof(body));
 	r.tail = tail;
@@ -1111,6 +1114,63 @@ static void one_starts_at_a_time(void)
 	end_turn();
 }
 
+/* Its client makes no plan while processes start on all of its rows. */
+static void no_turn_comes_in_windows(void)
+{
+	struct asked starts = plain, anywhere = made;
+
+	c = come();
+	behind = come();
+	third = come();
+	starts.start_ns = 10 * SECOND;
+	for (uint32_t row = 0; row < 3; row++) {
+		starts.name = (const char *[]){ "h0", "h1", "last" }[row];
+		starts.row = row;
+		EQ(ask(&c, &starts), 0);
+	}
+	anywhere.start_ns = SECOND;
+	anywhere.least = 0;
+	EQ(ask(&behind, &anywhere), QUIET);
+	OK(TAILQ_FIRST(&d->line->places)->is_for_start);
+	pass(3 * SECOND);
+	EQ(told(&behind), QUIET);
+	EQ(gm_pins_started(d, slot_of("h1")), 0);
+	pass(SECOND / 5);
+	EQ(told(&behind), -EAGAIN);
+	end_turn();
+}
+
+/* One that waits for room as well does not wait to start alone. */
+static void a_window_is_not_all_that_is_waited_for(void)
+{
+	struct asked starts = plain, both = plain;
+
+	begin_turn();
+	hang_up(&c);
+	write_all();
+	EQ(told(&behind), 0);
+	EQ(position("next"), 1);
+	c = come();
+	EQ(release("h1"), 0);
+	starts.row = 1;
+	starts.start_ns = both.start_ns = 10 * SECOND;
+	EQ(ask(&c, &starts), 0);
+	both.name = "last";
+	both.takes_all = true;
+	both.n_others = 2;
+	both.others[0] = 1;
+	both.others[1] = 2;
+	EQ(reserve(&behind, &both), -ENOSPC);
+	both.wait_ns = LONG_NS;
+	EQ(reserve(&behind, &both), QUIET);
+	OK(!TAILQ_LAST(&d->line->places, gm_wait_place_list)->is_for_start);
+	hang_up(&third);
+	third = come();
+	turn();
+	OK(TAILQ_FIRST(&d->line->places)->is_for_start);
+	end_turn();
+}
+
 /* ---- bytes of rows ------------------------------------------------------- */
 
 /* As PUBLISH has it, what is kept is kept while a file is written. */
@@ -1202,6 +1262,8 @@ TAP_CASE()
 	kept_shares_do_not_end();
 	an_administrator_need_not_wait();
 	one_starts_at_a_time();
+	no_turn_comes_in_windows();
+	a_window_is_not_all_that_is_waited_for();
 	a_reservation_waits_for_its_rows();
 	standing_ns = 0;
 	EQ(gm_io_thread_stop(d->io_thread, UINT64_MAX), 0);

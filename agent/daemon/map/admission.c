@@ -257,7 +257,7 @@ static int check_promise(struct gm_admission *a)
 			      &a->shortage);
 	a->may_wait = ret == -ENOSPC || (ret == -EDQUOT && may_share(a));
 	free(reservation);
-	if (ret == -ENOSPC && a->n_others != 0 && a->map.wait_ns == 0)
+	if (ret == -ENOSPC && a->n_others != 0)
 		return -EAGAIN;
 	return ret != 0 ? ret : check_turn(a);
 }

@@ -754,6 +754,22 @@ static int pin(int fd)
 	return ask(fd, &r, &reply);
 }
 
+static int reserve(int fd)
+{
+	struct {
+		struct gm_reserve_ask ask;
+		uint64_t bytes;
+	} body = { { .map = { .name = "dead",
+			      .flags = GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD },
+		     .n_bytes = 1 },
+		   1 };
+	struct record reply,
+		r = request(GM_CONTROL_RESERVE, &body, sizeof(body));
+
+	r.header.body = sizeof(body.ask);
+	return ask(fd, &r, &reply);
+}
+
 static int unpin(int fd, uint64_t claim)
 {
 	const struct gm_unpin body = { claim };
@@ -772,8 +788,9 @@ static int release_held(int fd)
 }
 
 /* A process connects, leaves the connection to a child, and exits.  The child
- * asks for a pin when told to, and reports the reply's status; or asks for what
- * is the business of the process that has made the claim it is told of. */
+ * asks for a pin and for a map to be held when told to, and reports the replies'
+ * statuses; or asks for what is the business of the process that has made the
+ * claim it is told of. */
 static pid_t leave_connection(uid_t uid, int go, int said)
 {
 	pid_t pid = fork();
@@ -789,7 +806,7 @@ static pid_t leave_connection(uid_t uid, int go, int said)
 	fd = connect_known();
 	if (fork() == 0 && read(go, &claim, sizeof(claim)) == sizeof(claim)) {
 		status[0] = claim == 0 ? pin(fd) : release_held(fd);
-		status[1] = claim == 0 ? 0 : unpin(fd, claim);
+		status[1] = claim == 0 ? reserve(fd) : unpin(fd, claim);
 		_exit(write(said, status, sizeof(status)) < 0);
 	}
 	_exit(0);
@@ -845,8 +862,8 @@ static void end_other(bool is_thread, pthread_t thread, pid_t pid)
 	}
 }
 
-/* A process that was given the pid of a dead peer must not hold the peer's
- * pin. */
+/* A process that was given the pid of a dead peer must not hold the peer's pin
+ * or map. */
 static void the_pid_of_a_dead_peer_pins_nothing(bool to_thread)
 {
 	int go[2], said[2], status[2] = { 0 };
@@ -866,6 +883,7 @@ static void the_pid_of_a_dead_peer_pins_nothing(bool to_thread)
 	EQ(write(go[1], &no_claim, sizeof(no_claim)), sizeof(no_claim));
 	EQ(read(said[0], status, sizeof(status)), sizeof(status));
 	EQ(status[0], -ESRCH);
+	EQ(status[1], -ESRCH);
 	end_other(to_thread, thread, other);
 	for (int i = 0; i < 2; i++) {
 		close(go[i]);

@@ -128,7 +128,7 @@ static void hang_up(struct peer *p)
 struct asked {
 	const char *name;
 	uint32_t flags;                  /* besides COMMIT; */
-	bool is_free;                    /* or instead of it */
+	bool is_question;                /* or nothing is to be published */
 	uint32_t row;                    /* that has the layer */
 	uint64_t bytes;                  /* of it */
 	uint32_t n_others, others[ROWS]; /* rows that would do as well */
@@ -141,9 +141,10 @@ struct asked {
 
 static struct gm_room head_of(const struct asked *asked)
 {
-	struct gm_room head = { .flags = asked->flags |
-					 (asked->is_free ? GPUMAP_PLAN_PUBLISH
-							 : GPUMAP_PLAN_COMMIT),
+	struct gm_room head = { .flags = asked->is_question
+						 ? 0
+						 : asked->flags |
+							   GPUMAP_PLAN_COMMIT,
 				.owner_uid = asked->owner,
 				.wait_ns = asked->wait_ns,
 				.start_ns = asked->start_ns };
@@ -219,6 +220,8 @@ static int ask(struct peer *p, const struct asked *asked)
 	return ret == QUIET ? told(p) : ret;
 }
 
+static struct gm_reserve_reply answered;
+
 static int reserve(struct peer *p, const struct asked *asked)
 {
 	struct gm_request r = { .header = { .type = GM_CONTROL_RESERVE } };
@@ -238,7 +241,7 @@ static int reserve(struct peer *p, const struct asked *asked)
 	r.tail_bytes = (uint32_t)(at - tail);
 	ret = gm_admit_reserve_handle(p->c, &r);
 	write_all();
-	return ret != 0 ? ret : told(p);
+	return ret != 0 ? ret : answer_of(p, &answered, sizeof(answered));
 }
 
 static struct gm_room_row room_of(struct peer *p, const struct asked *asked)
@@ -1173,7 +1176,27 @@ static void a_window_is_not_all_that_is_waited_for(void)
 
 /* ---- bytes of rows ------------------------------------------------------- */
 
-/* As PUBLISH has it, what is kept is kept while a file is written. */
+static void the_most_that_is_missing_is_told(void)
+{
+	struct asked both = { .bytes = 600,
+			      .is_question = true,
+			      .takes_all = true,
+			      .n_others = 2,
+			      .others = { 1, 2 },
+			      .name = "" };
+
+	c = come();
+	EQ(hold("h1", getpid(), 1, 900, SHOWN), 0);
+	EQ(hold("h2", getpid(), 2, 500, SHOWN), 0);
+	EQ(reserve(&c, &both), 0);
+	EQ(answered.missing_bytes, 500);
+	EQ(answered.missing_row, 1);
+	OK(!is_published(""));
+	hang_up(&c);
+	clear();
+}
+
+/* Its rows are kept also while its file is written. */
 static void a_reservation_waits_for_its_rows(void)
 {
 	struct asked one = other, any = other;
@@ -1264,6 +1287,7 @@ TAP_CASE()
 	one_starts_at_a_time();
 	no_turn_comes_in_windows();
 	a_window_is_not_all_that_is_waited_for();
+	the_most_that_is_missing_is_told();
 	a_reservation_waits_for_its_rows();
 	standing_ns = 0;
 	EQ(gm_io_thread_stop(d->io_thread, UINT64_MAX), 0);

@@ -160,7 +160,8 @@ struct gm_gpu_ops {
 	/* Later work on the lane waits for a mark of another. */
 	int (*after)(struct gm_gpu *gpu, uint32_t lane,
 		     const struct gm_async_exec *mark);
-	/* Is a lane that makes no progress sound?  May be slow. */
+	/* Is a lane that makes no progress sound?  May be slow.  NULL: a loss
+	 * is met without. */
 	int (*look)(struct gm_gpu *gpu, uint32_t lane);
 	/* Wait for all of GM_GPU_SLOW, or of GM_GPU_ALL lanes. */
 	int (*finish)(struct gm_gpu *gpu, uint32_t lane);

@@ -181,16 +181,13 @@ static int make_lanes(struct gm_opencl *opencl)
 		return -ENOMEM;
 	memset(opencl->words, 0, bytes);
 	for (uint32_t i = 0; i <= GM_GPU_SLOW; i++) {
-		struct gm_opencl_lane *lane = &opencl->lanes[i];
-
-		lane->queue = cl->clCreateCommandQueue(
+		opencl->queues[i] = cl->clCreateCommandQueue(
 			opencl->context, opencl->device, 0, &error);
 		if (error != GM_CL_SUCCESS)
 			return STEP(opencl, error, "clCreateCommandQueue");
-		if (i == GM_GPU_SLOW)
-			break;
-		lane->word = opencl->words + i * (GM_LINE / sizeof(gm_a64));
-		opencl->gpu.words[i] = lane->word;
+		if (i < GM_GPU_LANES)
+			opencl->gpu.words[i] =
+				opencl->words + i * (GM_LINE / sizeof(gm_a64));
 	}
 	return 0;
 }
@@ -262,8 +259,8 @@ static void opencl_close(struct gm_gpu *gpu)
 	gm_opencl_work_close(opencl);
 	gm_opencl_operators_close(opencl);
 	for (uint32_t i = 0; i <= GM_GPU_SLOW; i++)
-		if (opencl->lanes[i].queue)
-			(void)cl->clReleaseCommandQueue(opencl->lanes[i].queue);
+		if (opencl->queues[i])
+			(void)cl->clReleaseCommandQueue(opencl->queues[i]);
 	(void)cl->clReleaseContext(opencl->context);
 	free(opencl->words);
 }

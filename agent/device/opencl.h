@@ -69,17 +69,7 @@ struct gm_opencl_kernel {
 	uint32_t n_args;   /* of a client's; else 0 */
 };
 
-/* The work behind one mark, up to the next; and what callbacks use. */
-struct gm_opencl_work;
-struct gm_opencl_box;
-
-struct gm_opencl_lane {
-	gm_cl queue;
-	gm_a64 *word;
-	struct gm_opencl_work *open;   /* without a mark yet, or NULL */
-	struct gm_opencl_work *newest; /* that has one */
-	struct gm_opencl_work *marks[GM_GPU_MARKS]; /* the last of each slot */
-};
+struct gm_opencl_box; /* of opencl_work.c */
 
 struct gm_opencl {
 	struct gm_gpu gpu;
@@ -92,7 +82,7 @@ struct gm_opencl {
 	bool is_apart;             /* its memory from the processor's */
 	bool has_f32, has_f64;     /* exactly */
 	uint64_t total, alloc_max; /* bytes of its memory, of one piece */
-	struct gm_opencl_lane lanes[GM_GPU_LANES + 1]; /* and GM_GPU_SLOW */
+	gm_cl queues[GM_GPU_LANES + 1]; /* and GM_GPU_SLOW */
 	gm_a64 *words;
 	struct gm_opencl_box *box;
 	gm_a64 used;   /* bytes of the device's memory */
@@ -100,10 +90,7 @@ struct gm_opencl {
 	int builder_socket;
 	const char *kept; /* folder of compiled operators, or NULL */
 	bool keeps;       /* this worker writes it */
-	/* slow thread: address of the next memory, and events of its lane */
-	uint64_t next;
-	uint32_t n_slow;
-	gm_cl slow[GM_GPU_MARKS];
+	uint64_t next;    /* slow thread: address of the next memory */
 };
 
 /* ---- opencl_library.c ---------------------------------------------------- */
@@ -180,8 +167,9 @@ void gm_opencl_work_close(struct gm_opencl *opencl);
  * that puts it there. */
 gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane);
 
-/* Wait for the work of a lane that has no mark yet, and forget its events. */
-void gm_opencl_drain(struct gm_opencl *opencl, uint32_t lane);
+/* Wait for the work of a lane that has no mark yet, and forget its events.
+ * Returns 0, -ENOTRECOVERABLE */
+int gm_opencl_drain(struct gm_opencl *opencl, uint32_t lane);
 
 /* ---- opencl_build.c ------------------------------------------------------ */
 
@@ -231,8 +219,8 @@ void gm_opencl_operators_close(struct gm_opencl *opencl);
 	CALL(opencl, alloc) CALL(opencl, pin) CALL(opencl, reach) \
 	CALL(opencl, release) CALL(opencl, copy) CALL(opencl, fill) \
 	CALL(opencl, launch) CALL(opencl, mark) CALL(opencl, after) \
-	CALL(opencl, look) CALL(opencl, finish) CALL(opencl, find) \
-	CALL(opencl, load) CALL(opencl, unload)
+	CALL(opencl, finish) CALL(opencl, find) CALL(opencl, load) \
+	CALL(opencl, unload)
 
 GM_OPENCL_DRIVER(GM_STREAM_DRIVER_DECLARE)
 

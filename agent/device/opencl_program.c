@@ -248,7 +248,7 @@ static gm_cl_int copy_twins(struct gm_opencl *opencl, uint32_t lane,
 			    const struct gm_gpu_launch *l, bool is_back)
 {
 	const struct gm_opencl_calls *cl = opencl->cl;
-	gm_cl queue = opencl->lanes[lane].queue;
+	gm_cl queue = opencl->queues[lane];
 	gm_cl_int error = GM_CL_SUCCESS;
 
 	for (uint32_t i = 0; i < (is_back ? 1 : l->n_args); i++) {
@@ -283,7 +283,7 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 	size_t group = k->group;
 	size_t items = (l->n / k->each + (l->n % k->each != 0)) * k->items;
 	size_t all = (items / group + (items % group != 0)) * group;
-	gm_cl queue = opencl->lanes[lane].queue;
+	gm_cl queue = opencl->queues[lane];
 	gm_cl_int error;
 
 	/* Else it would have those of the launch before. */
@@ -303,6 +303,6 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 		error = copy_twins(opencl, lane, l, true);
 	/* The lane would use twins that others have by then. */
 	if (error != GM_CL_SUCCESS && opencl->is_apart)
-		gm_opencl_drain(opencl, lane);
+		(void)gm_opencl_drain(opencl, lane);
 	return gm_opencl_check(opencl, error);
 }

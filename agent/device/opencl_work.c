@@ -5,15 +5,16 @@
  * opencl_work - work on lanes, and the marks behind it.
  *
  * A library may fail a command after it has taken it, and end what comes behind
- * it well; and it calls back from several threads, in any order.  So a mark has
- * a record of the events of its work and of what that is behind: the mark
- * before it on its lane, and the one of another lane that after() named.  A
- * callback asks all of these events, which have ended by then, before it tells
- * that its mark has passed.  Those that it finds sound are not asked again.  A
- * device with work that has not ended by then, in spite of the order, is lost.
+ * it well; and it calls back from several threads, in any order.  So a mark
+ * keeps the events of its work, and the value of the lane that after() named.
+ * By the callback of a mark the library says that all this has ended, and what
+ * is before it on its lane: a thread asks all these events, in their order,
+ * before it tells that their marks have passed.  A device with work that has
+ * not ended by then, in spite of the order, is lost.
  *
- * Records are counted, under the lock of the box, which is never held while the
- * library is called: it may hold locks of its own while it calls back.
+ * The lock is never held while the library is called: it may hold locks of its
+ * own while it calls back.  One thread at a time asks; others leave it what
+ * they were told.
  */
 
 #include "agent/device/opencl.h"
@@ -26,21 +27,24 @@
 #define PAUSE_NS    200000 /* while callbacks are awaited */
 #define LOST_PAUSES 5000   /* so many, and no more come */
 #define ROOM_FIRST  4u     /* events of a mark */
-/* Marks that are under way, all lanes' and one more. */
-#define UNDER_WAY (GM_GPU_LANES * GM_GPU_MARKS + 1)
+#define WORD_STEP   (GM_LINE / sizeof(gm_a64))
 
-struct gm_opencl_work {
-	struct gm_opencl_box *box;
+/* What is behind a mark, which dispatch changes when the mark has passed. */
+struct work {
 	uint32_t lane;
 	uint64_t value;
-	gm_cl last;    /* the mark's event */
-	gm_cl *events; /* of its other work */
+	gm_cl *events; /* the last is the mark's */
 	uint32_t n, room;
-	/* Under the box's lock. */
-	uint32_t refs;
-	bool is_sound; /* all of it has ended well, and what it is behind */
-	struct gm_opencl_work *before[2];
-	struct gm_opencl_work *next; /* of those that have no users left */
+	uint32_t after_lane; /* waited for, with: */
+	uint64_t after;      /* or 0 */
+};
+
+struct lane {
+	struct work open; /* without a mark yet; its own thread's */
+	/* Under lock. */
+	struct work marks[GM_GPU_MARKS];
+	uint64_t ended; /* the library says that this mark's work has, */
+	uint64_t told;  /* and it was found sound */
 };
 
 /* For callbacks, which may come when the device is closed. */
@@ -48,150 +52,139 @@ struct gm_opencl_box {
 	pthread_mutex_t lock;
 	struct gm_opencl *opencl; /* NULL: closed */
 	uint32_t refs;            /* the device, and callbacks that will come */
+	bool is_asking;           /* a thread is */
+	struct lane lanes[GM_GPU_LANES + 1]; /* and GM_GPU_SLOW */
 };
 
-/* ---- records ------------------------------------------------------------- */
+/* A mark, to its callback. */
+struct call {
+	struct gm_opencl_box *box;
+	uint32_t lane;
+	uint64_t value;
+};
 
-static struct gm_opencl_work *refer(struct gm_opencl_work *work)
+/* ---- events -------------------------------------------------------------- */
+
+static void release(const struct gm_opencl_calls *cl, struct work *work)
 {
-	if (!work || work->is_sound)
-		return NULL;
-	work->refs++;
-	return work;
-}
-
-static void drop(struct gm_opencl_work *work, struct gm_opencl_work **unused)
-{
-	if (!work || --work->refs > 0)
-		return;
-	work->next = *unused;
-	*unused = work;
-	for (int i = 0; i < 2; i++)
-		drop(work->before[i], unused);
-}
-
-/* @cl NULL: the device is closed, and its events are left alone. */
-static void release(const struct gm_opencl_calls *cl,
-		    struct gm_opencl_work *unused)
-{
-	struct gm_opencl_work *work;
-
-	while ((work = unused) != NULL) {
-		unused = work->next;
-		if (work->last && cl)
-			(void)cl->clReleaseEvent(work->last);
-		for (uint32_t i = 0; cl && i < work->n; i++)
-			if (work->events[i])
-				(void)cl->clReleaseEvent(work->events[i]);
-		free(work->events);
-		free(work);
-	}
-}
-
-/* Has room for one event more; NULL: there is no memory. */
-static struct gm_opencl_work *open_work(struct gm_opencl *opencl, uint32_t lane)
-{
-	struct gm_opencl_work *work = opencl->lanes[lane].open;
-	uint32_t room;
-	gm_cl *events;
-
-	if (!work) {
-		work = calloc(1, sizeof(*work));
-		if (!work)
-			return NULL;
-		*work = (struct gm_opencl_work){ .box = opencl->box,
-						 .lane = lane,
-						 .refs = 1 };
-		opencl->lanes[lane].open = work;
-	}
-	/* A call that was refused has left none. */
-	while (work->n > 0 && !work->events[work->n - 1])
-		work->n--;
-	if (work->n < work->room)
-		return work;
-	room = work->room ? 2 * work->room : ROOM_FIRST;
-	events = realloc(work->events, room * sizeof(*events));
-	if (!events)
-		return NULL;
-	work->events = events;
-	work->room = room;
-	return work;
-}
-
-/* ---- callbacks ----------------------------------------------------------- */
-
-/* Add a record and those that it is behind, but for sound ones. */
-static void gather(struct gm_opencl_work *work,
-		   struct gm_opencl_work *all[UNDER_WAY], uint32_t *n)
-{
-	uint32_t i = 0;
-
-	if (!work || work->is_sound)
-		return;
-	while (i < *n && all[i] != work)
-		i++;
-	if (i < *n || *n == UNDER_WAY)
-		return;
-	work->refs++;
-	all[(*n)++] = work;
-	for (int k = 0; k < 2; k++)
-		gather(work->before[k], all, n);
-}
-
-static gm_cl_int status_of(const struct gm_opencl_calls *cl, gm_cl event)
-{
-	gm_cl_int status = GM_CL_COMPLETE, error = GM_CL_SUCCESS;
-
-	if (event)
-		error = cl->clGetEventInfo(event,
-					   GM_CL_EVENT_COMMAND_EXECUTION_STATUS,
-					   sizeof(status), &status, NULL);
-	return error != GM_CL_SUCCESS ? error : status;
+	for (; work->n > 0; work->n--)
+		if (work->events[work->n - 1])
+			(void)cl->clReleaseEvent(work->events[work->n - 1]);
 }
 
 /* Returns GM_CL_COMPLETE; else what the first event says that has failed or
  * not ended.  PoCL calls back for an event that failed as if it had not. */
-static gm_cl_int ask(const struct gm_opencl_calls *cl,
-		     const struct gm_opencl_work *work)
+static gm_cl_int ask(const struct gm_opencl_calls *cl, const struct work *work)
 {
-	gm_cl_int status = status_of(cl, work->last);
+	gm_cl_int status = GM_CL_COMPLETE, error = GM_CL_SUCCESS;
 
-	for (uint32_t i = 0; i < work->n && status == GM_CL_COMPLETE; i++)
-		status = status_of(cl, work->events[i]);
+	for (uint32_t i = 0; i < work->n && status == GM_CL_COMPLETE; i++) {
+		if (work->events[i])
+			error = cl->clGetEventInfo(
+				work->events[i],
+				GM_CL_EVENT_COMMAND_EXECUTION_STATUS,
+				sizeof(status), &status, NULL);
+		if (error != GM_CL_SUCCESS)
+			status = error;
+	}
 	return status;
 }
 
-static void settle(struct gm_opencl_work *work, struct gm_opencl_work **unused)
+gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane)
 {
-	work->is_sound = true;
-	for (int i = 0; i < 2; i++) {
-		drop(work->before[i], unused);
-		work->before[i] = NULL;
+	struct work *work = &opencl->box->lanes[lane].open;
+	uint32_t room = work->room ? 2 * work->room : ROOM_FIRST;
+	gm_cl *event, *events;
+
+	/* A call that was refused has left none. */
+	while (work->n > 0 && !work->events[work->n - 1])
+		work->n--;
+	if (work->n == work->room) {
+		events = realloc(work->events, room * sizeof(*events));
+		if (!events) {
+			(void)gm_stream_lose(&opencl->gpu, 0, strerror(ENOMEM));
+			return NULL; /* the work has none */
+		}
+		work->events = events;
+		work->room = room;
 	}
+	event = &work->events[work->n++];
+	*event = NULL;
+	return event;
 }
 
-/* Returns GM_CL_COMPLETE, or why this mark has not passed. */
-static gm_cl_int check(const struct gm_opencl_calls *cl,
-		       struct gm_opencl_work *work)
+/* Nothing else tells that work on GM_GPU_SLOW has failed. */
+int gm_opencl_drain(struct gm_opencl *opencl, uint32_t lane)
 {
-	struct gm_opencl_work *all[UNDER_WAY], *unused = NULL;
-	gm_cl_int status = GM_CL_COMPLETE;
-	uint32_t n = 0;
+	const struct gm_opencl_calls *cl = opencl->cl;
+	struct work *work = &opencl->box->lanes[lane].open;
+	gm_cl_int error = cl->clFinish(opencl->queues[lane]);
 
-	pthread_mutex_lock(&work->box->lock);
-	gather(work, all, &n);
-	pthread_mutex_unlock(&work->box->lock);
-	for (uint32_t i = 0; i < n && status == GM_CL_COMPLETE; i++)
-		status = ask(cl, all[i]);
-	pthread_mutex_lock(&work->box->lock);
-	for (uint32_t i = 0; i < n; i++) {
-		if (status == GM_CL_COMPLETE)
-			settle(all[i], &unused);
-		drop(all[i], &unused);
+	if (error == GM_CL_SUCCESS)
+		error = ask(cl, work);
+	release(cl, work);
+	return error == GM_CL_SUCCESS ? 0 : gm_opencl_lose(opencl, error);
+}
+
+/* ---- callbacks ----------------------------------------------------------- */
+
+/* The next mark to ask for: of this lane, or of another that it is behind. */
+static struct work *next_of(struct gm_opencl_box *box, uint32_t at)
+{
+	struct lane *lane = &box->lanes[at], *other;
+	struct work *next = NULL;
+
+	for (uint32_t i = 0; i < GM_GPU_MARKS; i++) {
+		struct work *work = &lane->marks[i];
+
+		if (work->value > lane->told && work->value <= lane->ended &&
+		    (!next || work->value < next->value))
+			next = work;
 	}
-	pthread_mutex_unlock(&work->box->lock);
-	release(cl, unused);
-	return status;
+	if (!next)
+		return NULL;
+	other = &box->lanes[next->after_lane];
+	if (next->after <= other->told)
+		return next;
+	if (next->after > other->ended)
+		other->ended = next->after;
+	return next_of(box, next->after_lane);
+}
+
+static struct work *next(struct gm_opencl_box *box)
+{
+	struct work *work = NULL;
+
+	if (!box->opencl || gm_stream_is_lost(&box->opencl->gpu))
+		return NULL;
+	for (uint32_t i = 0; i < GM_GPU_LANES && !work; i++)
+		work = next_of(box, i);
+	return work;
+}
+
+/* Under lock, but while the library is asked. */
+static void ask_all(struct gm_opencl_box *box)
+{
+	const struct gm_opencl_calls *cl;
+	struct work *work;
+	gm_cl_int status;
+
+	while ((work = next(box)) != NULL) {
+		cl = box->opencl->cl;
+		pthread_mutex_unlock(&box->lock);
+		status = ask(cl, work);
+		pthread_mutex_lock(&box->lock);
+		if (!box->opencl)
+			return;
+		if (status != GM_CL_COMPLETE) {
+			(void)gm_opencl_lose(box->opencl, status);
+			return;
+		}
+		box->lanes[work->lane].told = work->value;
+		gm_stream_told(&box->opencl->gpu,
+			       box->opencl->words + work->lane * WORD_STEP,
+			       work->value);
+	}
 }
 
 /* Gives the lock back.  The device may be closed then, and its memory gone. */
@@ -203,34 +196,33 @@ static void leave(struct gm_opencl_box *box)
 	if (!is_last)
 		return;
 	pthread_mutex_destroy(&box->lock);
+	for (uint32_t i = 0; i <= GM_GPU_SLOW; i++) {
+		free(box->lanes[i].open.events);
+		for (uint32_t j = 0; j < GM_GPU_MARKS; j++)
+			free(box->lanes[i].marks[j].events);
+	}
 	free(box);
 }
 
 /* On a thread of the library's, or within the call that asked for it. */
 static void tell(gm_cl event, gm_cl_int status, void *arg)
 {
-	struct gm_opencl_work *work = arg, *unused = NULL;
-	struct gm_opencl_box *box = work->box;
-	const struct gm_opencl_calls *cl;
-	struct gm_opencl *opencl;
+	struct call *call = arg;
+	struct gm_opencl_box *box = call->box;
+	struct lane *lane = &box->lanes[call->lane];
 
 	(void)event;
 	pthread_mutex_lock(&box->lock);
-	cl = box->opencl ? box->opencl->cl : NULL;
-	pthread_mutex_unlock(&box->lock);
-	if (cl && status == GM_CL_COMPLETE)
-		status = check(cl, work);
-	pthread_mutex_lock(&box->lock);
-	opencl = box->opencl;
-	if (opencl && status != GM_CL_COMPLETE)
-		(void)gm_opencl_lose(opencl, status);
-	else if (opencl)
-		gm_stream_told(&opencl->gpu, opencl->lanes[work->lane].word,
-			       work->value);
-	drop(work, &unused);
-	pthread_mutex_unlock(&box->lock);
-	release(cl, unused);
-	pthread_mutex_lock(&box->lock);
+	if (box->opencl && status != GM_CL_COMPLETE)
+		(void)gm_opencl_lose(box->opencl, status);
+	if (call->value > lane->ended)
+		lane->ended = call->value;
+	free(call);
+	if (!box->is_asking) {
+		box->is_asking = true;
+		ask_all(box);
+		box->is_asking = false;
+	}
 	leave(box);
 }
 
@@ -248,97 +240,32 @@ int gm_opencl_work_open(struct gm_opencl *opencl)
 }
 
 /* All work has ended, and of a library's threads some may be about to say so.
- * A device that is lost may say nothing any more. */
-static void await_callbacks(struct gm_opencl *opencl)
+ * A device that is lost may say nothing any more, and its events are left. */
+void gm_opencl_work_close(struct gm_opencl *opencl)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	bool is_lost = gm_stream_is_lost(&opencl->gpu);
 	struct gm_opencl_box *box = opencl->box;
-	uint32_t n = 0;
 
+	if (!box)
+		return;
 	pthread_mutex_lock(&box->lock);
-	while (box->refs > 1 &&
-	       (!gm_stream_is_lost(&opencl->gpu) || n++ < LOST_PAUSES)) {
+	for (uint32_t n = 0; box->refs > 1 && (!is_lost || n < LOST_PAUSES);
+	     n++) {
 		pthread_mutex_unlock(&box->lock);
 		nanosleep(&pause, NULL);
 		pthread_mutex_lock(&box->lock);
 	}
 	box->opencl = NULL;
-	pthread_mutex_unlock(&box->lock);
-}
-
-void gm_opencl_work_close(struct gm_opencl *opencl)
-{
-	const struct gm_opencl_calls *cl = opencl->cl;
-	struct gm_opencl_work *unused = NULL;
-
-	if (!opencl->box)
-		return;
-	await_callbacks(opencl);
-	pthread_mutex_lock(&opencl->box->lock);
-	for (uint32_t i = 0; i < GM_GPU_LANES; i++) {
-		struct gm_opencl_lane *lane = &opencl->lanes[i];
-
-		drop(lane->open, &unused);
-		drop(lane->newest, &unused);
+	for (uint32_t i = 0; i < GM_GPU_LANES && !is_lost; i++) {
+		release(opencl->cl, &box->lanes[i].open);
 		for (uint32_t j = 0; j < GM_GPU_MARKS; j++)
-			drop(lane->marks[j], &unused);
+			release(opencl->cl, &box->lanes[i].marks[j]);
 	}
-	leave(opencl->box);
-	release(cl, unused);
-	for (uint32_t i = 0; i < GM_GPU_MARKS; i++)
-		if (opencl->slow[i])
-			(void)cl->clReleaseEvent(opencl->slow[i]);
+	leave(box);
 }
 
 /* ---- work ---------------------------------------------------------------- */
-
-/* Nothing else tells that work on GM_GPU_SLOW has failed. */
-static void wait_for(struct gm_opencl *opencl, gm_cl *event)
-{
-	if (!*event)
-		return;
-	(void)GM_OPENCL_CALL(opencl, clWaitForEvents, 1, event);
-	(void)opencl->cl->clReleaseEvent(*event);
-	*event = NULL;
-}
-
-gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane)
-{
-	struct gm_opencl_work *work;
-	gm_cl *event;
-
-	if (lane == GM_GPU_SLOW) {
-		event = &opencl->slow[opencl->n_slow++ % GM_GPU_MARKS];
-		wait_for(opencl, event);
-		return event;
-	}
-	work = open_work(opencl, lane);
-	if (!work) {
-		(void)gm_stream_lose(&opencl->gpu, 0, strerror(ENOMEM));
-		return NULL; /* the work has none */
-	}
-	event = &work->events[work->n++];
-	*event = NULL;
-	return event;
-}
-
-void gm_opencl_drain(struct gm_opencl *opencl, uint32_t lane)
-{
-	const struct gm_opencl_calls *cl = opencl->cl;
-	struct gm_opencl_work *work = opencl->lanes[lane].open;
-	gm_cl_int error = cl->clFinish(opencl->lanes[lane].queue);
-	gm_cl event;
-
-	while (work && work->n > 0) {
-		event = work->events[--work->n];
-		if (error == GM_CL_SUCCESS)
-			error = status_of(cl, event);
-		if (event)
-			(void)cl->clReleaseEvent(event);
-	}
-	if (error != GM_CL_SUCCESS)
-		(void)gm_opencl_lose(opencl, error);
-}
 
 /* As the processor has it, where the device has not; else NULL. */
 static char *host_of(struct gm_gpu_at at)
@@ -351,7 +278,7 @@ int gm_opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 	const struct gm_opencl_calls *cl = opencl->cl;
-	gm_cl queue = opencl->lanes[lane].queue;
+	gm_cl queue = opencl->queues[lane];
 	gm_cl *event = gm_opencl_event(opencl, lane);
 	char *dst = host_of(to), *src = host_of(from);
 	gm_cl_int error;
@@ -380,8 +307,7 @@ int gm_opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 
-	return GM_OPENCL_CALL(opencl, clEnqueueFillBuffer,
-			      opencl->lanes[lane].queue,
+	return GM_OPENCL_CALL(opencl, clEnqueueFillBuffer, opencl->queues[lane],
 			      gm_opencl_memory_of(to.mem), &value,
 			      sizeof(value), to.offset, bytes, 0, NULL,
 			      gm_opencl_event(opencl, lane));
@@ -389,50 +315,47 @@ int gm_opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 
 /* ---- marks --------------------------------------------------------------- */
 
-/* The event of the last work, or of a marker where there was none. */
-static gm_cl_int find_last(struct gm_opencl *opencl,
-			   struct gm_opencl_work *work)
-{
-	if (work->n > 0)
-		work->last = work->events[--work->n];
-	if (work->last)
-		return GM_CL_SUCCESS;
-	return opencl->cl->clEnqueueMarkerWithWaitList(
-		opencl->lanes[work->lane].queue, 0, NULL, &work->last);
-}
-
+/* A mark is the event of the last work, or of a marker where there was none.
+ * Its work takes the place of that of the slot's last mark. */
 int gm_opencl_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark)
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
-	struct gm_opencl_lane *lane = &opencl->lanes[mark->lane];
-	struct gm_opencl_work *work = open_work(opencl, mark->lane),
-			      *unused = NULL;
-	gm_cl_int error;
+	const struct gm_opencl_calls *cl = opencl->cl;
+	struct gm_opencl_box *box = opencl->box;
+	struct lane *lane = &box->lanes[mark->lane];
+	struct work *open = &lane->open, old;
+	gm_cl queue = opencl->queues[mark->lane];
+	struct call *call = malloc(sizeof(*call));
+	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl *event = open->n > 0 ? &open->events[open->n - 1] : NULL;
 
-	if (!work)
+	if (!event || !*event)
+		event = gm_opencl_event(opencl, mark->lane);
+	if (!event || !call) {
+		free(call);
 		return gm_stream_lose(gpu, 0, strerror(ENOMEM));
-	error = find_last(opencl, work);
-	if (error != GM_CL_SUCCESS)
-		return gm_opencl_lose(opencl, error);
-	pthread_mutex_lock(&opencl->box->lock);
-	lane->open = NULL;
-	work->value = mark->value;
-	work->before[0] = refer(lane->newest);
-	drop(lane->newest, &unused);
-	drop(lane->marks[mark->slot], &unused);
-	lane->newest = lane->marks[mark->slot] = work;
-	work->refs = 3; /* these two, and the callback */
-	opencl->box->refs++;
-	pthread_mutex_unlock(&opencl->box->lock);
-	release(opencl->cl, unused);
-	error = opencl->cl->clSetEventCallback(work->last, GM_CL_COMPLETE, tell,
-					       work);
-	if (error != GM_CL_SUCCESS) {
-		pthread_mutex_lock(&opencl->box->lock);
-		work->refs--;
-		leave(opencl->box);
+	}
+	if (!*event)
+		error = cl->clEnqueueMarkerWithWaitList(queue, 0, NULL, event);
+	*call = (struct call){ box, mark->lane, mark->value };
+	open->lane = mark->lane;
+	open->value = mark->value;
+	pthread_mutex_lock(&box->lock);
+	old = lane->marks[mark->slot];
+	lane->marks[mark->slot] = *open;
+	box->refs++;
+	pthread_mutex_unlock(&box->lock);
+	release(cl, &old);
+	*open = (struct work){ .events = old.events, .room = old.room };
+	if (error == GM_CL_SUCCESS)
+		error = cl->clSetEventCallback(*event, GM_CL_COMPLETE, tell,
+					       call);
+	if (error == GM_CL_SUCCESS) {
+		error = cl->clFlush(queue);
 	} else {
-		error = opencl->cl->clFlush(lane->queue);
+		free(call);
+		pthread_mutex_lock(&box->lock);
+		leave(box);
 	}
 	return error == GM_CL_SUCCESS ? 0 : gm_opencl_lose(opencl, error);
 }
@@ -441,45 +364,26 @@ int gm_opencl_after(struct gm_gpu *gpu, uint32_t lane,
 		    const struct gm_async_exec *mark)
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
-	struct gm_opencl_work *before =
-		opencl->lanes[mark->lane].marks[mark->slot];
-	struct gm_opencl_work *work = open_work(opencl, lane), *unused = NULL;
+	const struct work *before =
+		&opencl->box->lanes[mark->lane].marks[mark->slot];
+	struct work *work = &opencl->box->lanes[lane].open;
 
-	if (!work)
-		return gm_stream_lose(gpu, 0, strerror(ENOMEM));
-	pthread_mutex_lock(&opencl->box->lock);
-	drop(work->before[1], &unused); /* of a slice that did not begin */
-	work->before[1] = refer(before);
-	pthread_mutex_unlock(&opencl->box->lock);
-	release(opencl->cl, unused);
+	work->after_lane = mark->lane;
+	work->after = mark->value;
 	return GM_OPENCL_CALL(opencl, clEnqueueBarrierWithWaitList,
-			      opencl->lanes[lane].queue, 1, &before->last,
-			      NULL);
-}
-
-/* An error comes by a callback. */
-int gm_opencl_look(struct gm_gpu *gpu, uint32_t lane)
-{
-	(void)lane;
-	return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : 0;
+			      opencl->queues[lane], 1,
+			      &before->events[before->n - 1], NULL);
 }
 
 int gm_opencl_finish(struct gm_gpu *gpu, uint32_t lane)
 {
-	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 	uint32_t last = lane == GM_GPU_ALL ? GM_GPU_SLOW : lane;
 	int rc = 0;
 
-	/* Its library may wait for work that never ends. */
-	if (gm_stream_is_lost(gpu))
-		return -ENOTRECOVERABLE;
-	for (uint32_t i = lane == GM_GPU_ALL ? 0 : lane; i <= last; i++) {
-		int one = GM_OPENCL_CALL(opencl, clFinish,
-					 opencl->lanes[i].queue);
-
-		rc = rc < 0 ? rc : one;
-	}
-	for (uint32_t i = 0; i < GM_GPU_MARKS; i++)
-		wait_for(opencl, &opencl->slow[i]);
-	return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : rc;
+	/* The library of a device that is lost may wait for ever. */
+	for (uint32_t i = lane == GM_GPU_ALL ? 0 : lane; i <= last; i++)
+		rc = gm_stream_is_lost(gpu)
+			     ? -ENOTRECOVERABLE
+			     : gm_opencl_drain((struct gm_opencl *)gpu, i);
+	return rc;
 }

@@ -220,7 +220,7 @@ static int end(struct gm_stream *stream, const struct gm_async_exec *flight,
 /* Not yet; or never, because something went wrong on the device. */
 static int look_closer(struct gm_stream *stream, uint32_t lane)
 {
-	if (++stream->n_looked % LOOKS != 0)
+	if (!stream->ops->look || ++stream->n_looked % LOOKS != 0)
 		return 0;
 	return stream->ops->look(stream->gpu, lane) == -ENOTRECOVERABLE
 		       ? -ENOTRECOVERABLE

@@ -178,9 +178,8 @@ void gm_vulkan_operators_close(struct gm_vulkan *vulkan);
 	CALL(vulkan, release) CALL(vulkan, export_fd) \
 	CALL(vulkan, import_fd) CALL(vulkan, copy) CALL(vulkan, fill) \
 	CALL(vulkan, launch) CALL(vulkan, mark) CALL(vulkan, passed) \
-	CALL(vulkan, wait) CALL(vulkan, after) CALL(vulkan, look) \
-	CALL(vulkan, finish) CALL(vulkan, find) CALL(vulkan, load) \
-	CALL(vulkan, unload)
+	CALL(vulkan, wait) CALL(vulkan, after) CALL(vulkan, finish) \
+	CALL(vulkan, find) CALL(vulkan, load) CALL(vulkan, unload)
 
 GM_VULKAN_DRIVER(GM_STREAM_DRIVER_DECLARE)
 

@@ -334,13 +334,6 @@ int gm_vulkan_after(struct gm_gpu *gpu, uint32_t lane,
 	return 0;
 }
 
-/* A loss comes by passed(). */
-int gm_vulkan_look(struct gm_gpu *gpu, uint32_t lane)
-{
-	(void)lane;
-	return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : 0;
-}
-
 int gm_vulkan_finish(struct gm_gpu *gpu, uint32_t at)
 {
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -28,7 +27,7 @@
 #include "agent/common/write_all.h"
 
 /* gpumap-build needs some time to find that a limit has passed. */
-#define WAIT_MS    ((int)(GM_BUILD_WAIT_S + 10) * 1000)
+#define WAIT_S     (GM_BUILD_WAIT_S + 10)
 #define SAID_BYTES 512u /* PoCL's version has more than 128 */
 
 static int start(const struct gm_device_config *config, int socket,
@@ -65,6 +64,7 @@ static int start(const struct gm_device_config *config, int socket,
 int gm_opencl_builder_open(struct gm_opencl *opencl,
 			   const struct gm_device_config *config)
 {
+	const struct timeval limit = { .tv_sec = WAIT_S };
 	int pair[2], rc;
 
 	opencl->kept = config->operators;
@@ -78,6 +78,7 @@ int gm_opencl_builder_open(struct gm_opencl *opencl,
 	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
+	setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	rc = start(config, pair[1], &opencl->builder);
 	close(pair[1]);
 	if (rc == 0) {
@@ -105,8 +106,10 @@ void gm_opencl_builder_close(struct gm_opencl *opencl)
 
 /* ---- one text ------------------------------------------------------------ */
 
-static int send_ask(int socket, const struct gm_build_ask *ask,
-		    const int fds[2])
+/* Returns 0; -EPIPE: it is gone, or its answer would come later, and be taken
+ * for the next one's. */
+static int exchange(int socket, const struct gm_build_ask *ask,
+		    const int fds[2], struct gm_build_answer *ret_answer)
 {
 	struct iovec part = { (void *)(uintptr_t)ask, sizeof(*ask) };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
@@ -117,51 +120,30 @@ static int send_ask(int socket, const struct gm_build_ask *ask,
 	do {
 		n = sendmsg(socket, &message, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
-}
-
-static int receive(int socket, struct gm_build_answer *ret_answer)
-{
-	struct pollfd polled = { .fd = socket, .events = POLLIN };
-	ssize_t n;
-	int rc;
-
+	if (n < 0)
+		return -EPIPE;
 	do {
-		rc = poll(&polled, 1, WAIT_MS);
-	} while (rc < 0 && errno == EINTR);
-	/* An answer that came now would be taken for the next one's. */
-	if (rc <= 0)
-		return rc < 0 ? -errno : -EPIPE;
-	n = recv(socket, ret_answer, sizeof(*ret_answer), 0);
+		n = recv(socket, ret_answer, sizeof(*ret_answer), 0);
+	} while (n < 0 && errno == EINTR);
 	return n == (ssize_t)sizeof(*ret_answer) ? 0 : -EPIPE;
 }
 
-/* The binary is copied: a stranger's compiler may have the file still.  The
- * caller frees it, whatever is returned. */
-static int read_made(int fd, struct gm_build_answer *ret_answer,
-		     unsigned char **ret_binary, size_t *ret_bytes)
+/* All of a file, copied: a stranger's compiler may have it still.  The caller
+ * frees it.  NULL: it is none of ours, or there is no memory. */
+static unsigned char *read_all(int fd, size_t *ret_n)
 {
+	unsigned char *bytes = NULL;
 	struct stat st;
-	size_t bytes;
-	int rc = -EIO;
 
-	if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(*ret_answer) ||
-	    (uint64_t)st.st_size > GM_BUILD_MAX ||
-	    pread(fd, ret_answer, sizeof(*ret_answer), 0) !=
-		    (ssize_t)sizeof(*ret_answer))
-		return rc;
-	ret_answer->why[GM_BUILD_LOG - 1] = '\0';
-	if (ret_answer->status != 0)
-		return ret_answer->status < 0 ? ret_answer->status : rc;
-	bytes = (size_t)st.st_size - sizeof(*ret_answer);
-	*ret_binary = malloc(bytes ? bytes : 1);
-	if (!*ret_binary)
-		return -ENOMEM;
-	if (pread(fd, *ret_binary, bytes, sizeof(*ret_answer)) !=
-	    (ssize_t)bytes)
-		return rc;
-	*ret_bytes = bytes;
-	return 0;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (uint64_t)st.st_size <= GM_BUILD_MAX)
+		bytes = malloc((size_t)st.st_size + 1);
+	if (bytes && pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size) {
+		free(bytes);
+		return NULL;
+	}
+	*ret_n = bytes ? (size_t)st.st_size : 0;
+	return bytes;
 }
 
 static int take_binary(struct gm_opencl *opencl, const unsigned char *binary,
@@ -208,75 +190,42 @@ static char *make_key(const struct gm_opencl *opencl,
 		       : key;
 }
 
-static char *read_kept(const struct gm_opencl *opencl, const char *kept,
-		       size_t *ret_bytes)
-{
-	char path[PATH_MAX], *bytes = NULL;
-	struct stat st;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", opencl->kept, kept);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0) {
-		if (errno != ENOENT)
-			gm_log(GM_LOG_WARNING, "operators_not_read",
-			       "path=%s error=%s", gm_quote(path).text,
-			       gm_quote(strerror(errno)).text);
-		return NULL;
-	}
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    (uint64_t)st.st_size <= GM_BUILD_MAX)
-		bytes = malloc((size_t)st.st_size + 1);
-	if (bytes && pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size) {
-		free(bytes);
-		bytes = NULL;
-	}
-	close(fd);
-	*ret_bytes = bytes ? (size_t)st.st_size : 0;
-	return bytes;
-}
-
 /* Returns 0; negative: it is to be compiled. */
-static int take_kept(struct gm_opencl *opencl,
-		     const struct gm_kernel_image *image, const char *options,
-		     const char *kept, gm_cl *ret_program)
+static int take_kept(struct gm_opencl *opencl, const char *path,
+		     const char *key, gm_cl *ret_program)
 {
-	char *key = opencl->kept ? make_key(opencl, image, options) : NULL;
-	size_t n_key = key ? strlen(key) + 1 : 0, n = 0;
-	char *bytes = key ? read_kept(opencl, kept, &n) : NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	size_t n_key = strlen(key) + 1, n = 0;
+	unsigned char *bytes = fd < 0 ? NULL : read_all(fd, &n);
 	int rc = -ENOENT;
 
+	if (fd < 0 && errno != ENOENT)
+		gm_log(GM_LOG_WARNING, "operators_not_read", "path=%s error=%s",
+		       gm_quote(path).text, gm_quote(strerror(errno)).text);
+	if (fd >= 0)
+		close(fd);
 	if (bytes && n > n_key && memcmp(bytes, key, n_key) == 0)
-		rc = take_binary(opencl, (unsigned char *)bytes + n_key,
-				 n - n_key, ret_program);
+		rc = take_binary(opencl, bytes + n_key, n - n_key, ret_program);
 	free(bytes);
-	free(key);
 	return rc;
 }
 
 /* A file that is not written costs the next worker its time. */
-static void keep(const struct gm_opencl *opencl,
-		 const struct gm_kernel_image *image, const char *options,
-		 const char *kept, const unsigned char *binary, size_t n)
+static void keep(const char *folder, const char *path, const char *key,
+		 const unsigned char *binary, size_t n)
 {
-	char *key = make_key(opencl, image, options);
-	char path[PATH_MAX], made[PATH_MAX];
-	int fd, rc = 0;
+	char made[PATH_MAX];
+	int fd, rc;
 
-	snprintf(path, sizeof(path), "%s/%s", opencl->kept, kept);
-	snprintf(made, sizeof(made), "%s/made", opencl->kept);
+	snprintf(made, sizeof(made), "%s/made", folder);
 	fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (!key || fd < 0)
-		rc = fd < 0 ? -errno : -EIO;
-	if (rc == 0)
-		rc = gm_write_all(fd, key, strlen(key) + 1);
+	rc = fd < 0 ? -errno : gm_write_all(fd, key, strlen(key) + 1);
 	if (rc == 0)
 		rc = gm_write_all(fd, binary, n);
 	if (rc == 0 && (fsync(fd) < 0 || rename(made, path) < 0))
 		rc = -errno;
 	if (fd >= 0)
 		close(fd);
-	free(key);
 	if (rc < 0)
 		gm_log(GM_LOG_WARNING, "operators_not_kept", "path=%s error=%s",
 		       gm_quote(path).text, gm_quote(strerror(-rc)).text);
@@ -284,34 +233,34 @@ static void keep(const struct gm_opencl *opencl,
 
 /* ---- a program ----------------------------------------------------------- */
 
-static int build(struct gm_opencl *opencl, const struct gm_kernel_image *image,
-		 const char *options, const char *kept, gm_cl *ret_program,
-		 struct gm_build_answer *answer)
+/* The text compiled.  The caller frees ret_made, whose binary is behind
+ * @answer. */
+static int compile(struct gm_opencl *opencl,
+		   const struct gm_kernel_image *image, const char *options,
+		   struct gm_build_answer *answer, unsigned char **ret_made,
+		   size_t *ret_n)
 {
 	int fds[2] = { gm_memory_file("gpumap-text"),
 		       gm_memory_file("gpumap-built") };
 	int rc = fds[0] < 0 ? fds[0] : fds[1] < 0 ? fds[1] : 0;
-	unsigned char *binary = NULL;
 	struct gm_build_ask ask = { 0 };
-	size_t bytes = 0;
 
 	snprintf(ask.options, sizeof(ask.options), "%s", options);
 	snprintf(ask.kernel, sizeof(ask.kernel), "%s", image->kernel);
 	if (rc == 0)
 		rc = gm_write_all(fds[0], image->bytes, image->n);
 	if (rc == 0)
-		rc = send_ask(opencl->builder_socket, &ask, fds);
-	if (rc == 0)
-		rc = receive(opencl->builder_socket, answer);
+		rc = exchange(opencl->builder_socket, &ask, fds, answer);
 	if (rc == 0)
 		rc = answer->status;
-	if (rc == 0)
-		rc = read_made(fds[1], answer, &binary, &bytes);
-	if (rc == 0)
-		rc = take_binary(opencl, binary, bytes, ret_program);
-	if (rc == 0 && kept && opencl->keeps)
-		keep(opencl, image, options, kept, binary, bytes);
-	free(binary);
+	if (rc == 0) {
+		*ret_made = read_all(fds[1], ret_n);
+		rc = *ret_made && *ret_n >= sizeof(*answer) ? 0 : -EIO;
+	}
+	if (rc == 0) {
+		memcpy(answer, *ret_made, sizeof(*answer));
+		rc = answer->status <= 0 ? answer->status : -EIO;
+	}
 	for (int i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
@@ -323,14 +272,31 @@ int gm_opencl_build(struct gm_opencl *opencl,
 		    const char *kept, gm_cl *ret_program,
 		    char ret_why[GM_BUILD_LOG])
 {
+	const size_t head = sizeof(struct gm_build_answer);
 	struct gm_build_answer answer = { 0 };
-	int rc = kept ? take_kept(opencl, image, options, kept, ret_program)
-		      : -ENOENT;
+	char path[PATH_MAX], *key = NULL;
+	unsigned char *made = NULL;
+	size_t n = 0;
+	int rc = -ENOENT;
 
-	if (rc < 0)
-		rc = build(opencl, image, options, kept, ret_program, &answer);
+	if (kept && opencl->kept) {
+		snprintf(path, sizeof(path), "%s/%s", opencl->kept, kept);
+		key = make_key(opencl, image, options);
+	}
+	if (key)
+		rc = take_kept(opencl, path, key, ret_program);
+	if (rc < 0) {
+		rc = compile(opencl, image, options, &answer, &made, &n);
+		if (rc == 0)
+			rc = take_binary(opencl, made + head, n - head,
+					 ret_program);
+		if (rc == 0 && key && opencl->keeps)
+			keep(opencl->kept, path, key, made + head, n - head);
+	}
+	free(made);
+	free(key);
 	/* Nothing starts another in a process that is confined. */
-	if (rc == -EPIPE || rc == -ECONNRESET)
+	if (rc == -EPIPE)
 		rc = gm_stream_lose(&opencl->gpu, 0, "gpumap-build has ended");
 	answer.why[GM_BUILD_LOG - 1] = '\0';
 	snprintf(ret_why, GM_BUILD_LOG, "%s",

@@ -5,9 +5,8 @@
  * gpumap-build - compiles programs for a worker.  Started by a worker only.
  *
  * The process that a worker starts reads requests (build_wire.h) and looks at
- * no text.  For each the process starts the program again, with the text as
- * descriptor 3 and the file for the binary as descriptor 4, and ends that when
- * the time is over, or when the worker is gone.
+ * no text.  For each the process has a child, which it ends when the time is
+ * over, or when the worker is gone.
  *
  * The process that compiles reads and runs what the system's packages brought,
  * writes below the worker's own folder, reaches no network, and uses limited
@@ -19,12 +18,9 @@
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -39,9 +35,6 @@
 #include "agent/device/opencl_compile.h"
 #include "agent/worker/control/sandbox.h"
 
-#define TEXT_FD      3
-#define MADE_FD      4
-#define FIRST_FREE   10 /* no number that a child gets its own at */
 #define MEMORY_BYTES (UINT64_C(8) << 30)
 
 struct options {
@@ -49,8 +42,6 @@ struct options {
 	const char *device; /* "": the first */
 	const char *cache;
 	unsigned long limit_s;
-	const char *kernel; /* "": ours; NULL: this process compiles nothing */
-	const char *more;   /* options of the compiler */
 };
 
 static void __attribute__((noreturn)) usage(const char *why)
@@ -71,8 +62,6 @@ static struct options parse(int argc, char **argv)
 		{ "device", required_argument, NULL, 'd' },
 		{ "cache", required_argument, NULL, 'c' },
 		{ "limit", required_argument, NULL, 't' },
-		{ "kernel", required_argument, NULL, 'k' },
-		{ "options", required_argument, NULL, 'o' },
 		{ 0 },
 	};
 	struct options o = { .limit_s = GM_BUILD_LIMIT_S, .device = "" };
@@ -93,18 +82,11 @@ static struct options parse(int argc, char **argv)
 		case 't':
 			o.limit_s = strtoul(optarg, NULL, 10);
 			break;
-		case 'k':
-			o.kernel = optarg;
-			break;
-		case 'o':
-			o.more = optarg;
-			break;
 		default:
 			usage("unknown option");
 		}
 	}
-	if (!o.library || !o.cache || o.limit_s < 1 || o.limit_s > 3600 ||
-	    !o.kernel != !o.more)
+	if (!o.library || !o.cache || o.limit_s < 1 || o.limit_s > 3600)
 		usage("--library and --cache are needed, and a limit of 1 to "
 		      "3600");
 	return o;
@@ -142,36 +124,52 @@ static void confine(const struct options *o)
 		usage(step);
 }
 
-static struct gm_kernel_image read_image(const char *kernel)
+static struct gm_kernel_image read_image(int fd, const char *kernel)
 {
 	struct stat st;
 	char *text = NULL;
 
-	if (fstat(TEXT_FD, &st) == 0 && (uint64_t)st.st_size <= GM_BUILD_MAX)
+	if (fstat(fd, &st) == 0 && (uint64_t)st.st_size <= GM_BUILD_MAX)
 		text = malloc((size_t)st.st_size + 1);
-	if (!text || pread(TEXT_FD, text, (size_t)st.st_size, 0) != st.st_size)
+	if (!text || pread(fd, text, (size_t)st.st_size, 0) != st.st_size)
 		usage("the text cannot be read");
 	text[st.st_size] = '\0';
 	return (struct gm_kernel_image){ text, (size_t)st.st_size, kernel };
 }
 
-/* No exit handlers: a library may hang in its own. */
-static int build_one(const struct options *o)
+/* A client writes no line of the agent's log. */
+static void set_output(const char *kernel)
+{
+	int null = kernel[0] ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+
+	if (null >= 0)
+		dup2(null, STDERR_FILENO);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+/* In a process of its own.  No exit handlers: a library may hang in its own. */
+static void __attribute__((noreturn))
+build_one(const struct options *o, const struct gm_build_ask *ask,
+	  const int fds[2])
 {
 	struct gm_build_answer answer = { 0 };
 	struct gm_opencl_binary binary;
 	struct gm_kernel_image image;
 
+	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* compilers read /proc/self */
+	close(GM_BUILD_FD);
+	set_output(ask->kernel);
 	setenv("TMPDIR", o->cache, 1);
 	confine(o);
-	image = read_image(o->kernel);
+	image = read_image(fds[0], ask->kernel);
 	answer.status =
 		gm_opencl_compile(o->library, o->device[0] ? o->device : NULL,
-				  &image, o->more, &binary);
+				  &image, ask->options, &binary);
 	memcpy(answer.why, binary.why, sizeof(answer.why));
-	if (gm_write_all(MADE_FD, &answer, sizeof(answer)) < 0 ||
-	    gm_write_all(MADE_FD, binary.bytes, binary.n) < 0)
+	if (gm_write_all(fds[1], &answer, sizeof(answer)) < 0 ||
+	    gm_write_all(fds[1], binary.bytes, binary.n) < 0)
 		_exit(EXIT_FAILURE);
 	_exit(EXIT_SUCCESS);
 }
@@ -197,58 +195,6 @@ static int receive(struct gm_build_ask *ret_ask, int ret_fds[2])
 	ret_ask->options[GM_BUILD_OPTIONS - 1] = '\0';
 	ret_ask->kernel[GM_BUILD_NAME - 1] = '\0';
 	return 1;
-}
-
-/* Clear of the numbers that the child gets them at. */
-static bool lift(int fds[2])
-{
-	for (int i = 0; i < 2; i++) {
-		int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_FREE);
-
-		close(fds[i]);
-		fds[i] = fd;
-	}
-	return fds[0] >= 0 && fds[1] >= 0;
-}
-
-static int start(const struct options *o, const struct gm_build_ask *ask,
-		 const int fds[2], pid_t *ret_pid)
-{
-	char limit_text[24];
-	const char *argv[] = { "gpumap-build", "--library", o->library,
-			       "--device",     o->device,   "--cache",
-			       o->cache,       "--limit",   limit_text,
-			       "--kernel",     ask->kernel, "--options",
-			       ask->options,   NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	int error;
-
-	snprintf(limit_text, sizeof(limit_text), "%lu", o->limit_s);
-	posix_spawn_file_actions_init(&files);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-	error = posix_spawn_file_actions_adddup2(&files, fds[0], TEXT_FD);
-	/* A client writes no line of the agent's log. */
-	if (error == 0 && ask->kernel[0])
-		error = posix_spawn_file_actions_addopen(
-			&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	if (error == 0)
-		error = posix_spawn_file_actions_adddup2(&files, STDERR_FILENO,
-							 STDOUT_FILENO);
-	if (error == 0)
-		error = posix_spawn_file_actions_adddup2(&files, fds[1],
-							 MADE_FD);
-	if (error == 0)
-		error = posix_spawn_file_actions_addclosefrom_np(&files,
-								 MADE_FD + 1);
-	if (error == 0)
-		error = posix_spawn(ret_pid, "/proc/self/exe", &files,
-				    &attributes, (char *const *)(uintptr_t)argv,
-				    environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&files);
-	return -error;
 }
 
 /* The compiler's CPU has the limit; the clock ends one that waits.  Returns 0;
@@ -342,11 +288,13 @@ static int serve(const struct options *o)
 		usage(strerror(errno));
 	while (rc == 0 && receive(&ask, fds)) {
 		struct gm_build_answer answer = { 0 };
-		pid_t pid;
+		pid_t pid = fork();
 
-		rc = lift(fds) ? start(o, &ask, fds, &pid) : -EMFILE;
-		if (rc == 0)
-			rc = finish(o, pid, &answer);
+		if (pid == 0)
+			build_one(o, &ask, fds);
+		if (pid > 0)
+			setpgid(pid, pid);
+		rc = pid < 0 ? -errno : finish(o, pid, &answer);
 		close(fds[0]);
 		close(fds[1]);
 		if (rc == 0 && send(GM_BUILD_FD, &answer, sizeof(answer),
@@ -360,5 +308,5 @@ int main(int argc, char **argv)
 {
 	struct options o = parse(argc, argv);
 
-	return o.kernel ? build_one(&o) : serve(&o);
+	return serve(&o);
 }

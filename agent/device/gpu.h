@@ -68,6 +68,7 @@ struct gm_gpu_arg {
 		double f64;
 	};
 	uint64_t bytes; /* that a kernel may use from @at on */
+	uint32_t each;  /* of an element there; 0: not known */
 };
 
 /* A kernel, and the program of a client that has it; the driver's own. */
@@ -91,15 +92,19 @@ struct gm_gpu_launch {
 	const struct gm_gpu_kernel *kernel;
 	uint32_t op; /* enum gpumap_op */
 	uint32_t n_args;
-	uint64_t n; /* bytes of FILL, else elements; RUN: items */
+	bool is_whole; /* operands begin at multiples of their elements */
+	uint64_t n;    /* bytes of FILL, else elements; RUN: items */
 	struct gm_gpu_arg args[GM_GPU_ARGS];
 	const void *params; /* of RUN, behind the arguments */
 	uint64_t params_bytes;
 };
 
+struct gm_gpu_ops;
+
 /* A driver's own struct begins with this.  gm_stream_open() makes it, all
  * zeroes behind this; open() of the driver writes what it says. */
 struct gm_gpu {
+	const struct gm_gpu_ops *ops;
 	uint32_t flags;      /* open(): GM_GPU_* */
 	uint32_t own_times;  /* open(): as fast as the bus it works in its own
 			     * memory */
@@ -119,6 +124,12 @@ struct gm_gpu {
 
 struct gm_gpu_ops {
 	uint32_t bytes; /* of the driver's own struct gm_gpu */
+
+	/* The driver's name, and what a number of its means: 0 or a status of
+	 * device.h.  NULL: it calls none of gm_stream_check(), _step() and
+	 * _lose_by(). */
+	const char *maker;
+	int (*meaning)(int code, const char **ret_name);
 
 	/* As of gm_backend.  A close() follows also where open() failed. */
 	int (*open)(struct gm_gpu *gpu, const struct gm_device_config *config,
@@ -231,6 +242,19 @@ int gm_stream_find_id(const struct gm_gpu_facts *facts, uint32_t n,
 
 /* When opening began, and its three parts ended. */
 void gm_stream_took(const uint64_t at_ns[4], char ret_took[GM_TOOK_BYTES]);
+
+/* What a driver's number means for the caller: 0; -errno; -ENOTRECOVERABLE, and
+ * the device is lost.  Threads: any */
+int gm_stream_check(struct gm_gpu *gpu, int code);
+
+/* The device is of no use any more: a number says so.  Returns
+ * -ENOTRECOVERABLE.  Threads: any */
+int gm_stream_lose_by(struct gm_gpu *gpu, int code);
+
+/* A step of open() had this number, or the device lacks what it needs: why it
+ * failed is kept.  Return 0 or -errno. */
+int gm_stream_step(struct gm_gpu *gpu, int code, const char *what);
+int gm_stream_lacks(struct gm_gpu *gpu, const char *what);
 
 /* The device is of no use any more, and that is why: the first reason counts.
  * Returns -ENOTRECOVERABLE.  Threads: any */

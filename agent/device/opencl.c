@@ -14,100 +14,42 @@
 #define OWN_TIMES    4u      /* nothing says what a bus or memory does */
 #define VENDOR_ERROR (-1000) /* and below: its own */
 
-/* A step of opening: why it failed is kept. */
-#define STEP(opencl, error, what) fail_to_open(opencl, error, what)
-
 /* ---- errors -------------------------------------------------------------- */
 
-static const struct {
-	gm_cl_int error;
-	int rc;
-	const char *name;
-} errors[] = {
-	{ GM_CL_DEVICE_NOT_AVAILABLE, -ENOTRECOVERABLE,
-	  "CL_DEVICE_NOT_AVAILABLE" },
-	{ GM_CL_COMPILER_NOT_AVAILABLE, -ENOEXEC, "CL_COMPILER_NOT_AVAILABLE" },
-	{ GM_CL_MEM_OBJECT_ALLOCATION_FAILURE, -ENOMEM,
-	  "CL_MEM_OBJECT_ALLOCATION_FAILURE" },
-	{ GM_CL_OUT_OF_RESOURCES, -ENOTRECOVERABLE, "CL_OUT_OF_RESOURCES" },
-	{ GM_CL_OUT_OF_HOST_MEMORY, -ENOMEM, "CL_OUT_OF_HOST_MEMORY" },
-	{ GM_CL_BUILD_PROGRAM_FAILURE, -ENOEXEC, "CL_BUILD_PROGRAM_FAILURE" },
-	{ GM_CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, -ENOTRECOVERABLE,
-	  "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST" },
-	{ GM_CL_INVALID_DEVICE, -ENOTRECOVERABLE, "CL_INVALID_DEVICE" },
-	{ GM_CL_INVALID_CONTEXT, -ENOTRECOVERABLE, "CL_INVALID_CONTEXT" },
-	{ GM_CL_INVALID_COMMAND_QUEUE, -ENOTRECOVERABLE,
-	  "CL_INVALID_COMMAND_QUEUE" },
-	{ GM_CL_INVALID_KERNEL_NAME, -ENOENT, "CL_INVALID_KERNEL_NAME" },
-	{ GM_CL_INVALID_BUFFER_SIZE, -ENOMEM, "CL_INVALID_BUFFER_SIZE" },
-};
-
-static size_t find_error(gm_cl_int error)
+static int meaning(int code, const char **ret_name)
 {
-	size_t i = 0;
+	static const struct {
+		int code;
+		int rc;
+		const char *name;
+	} errors[] = {
+#define ERROR(name, rc) { GM_CL_##name, rc, "CL_" #name }
+		ERROR(DEVICE_NOT_AVAILABLE, -ENOTRECOVERABLE),
+		ERROR(COMPILER_NOT_AVAILABLE, -ENOEXEC),
+		ERROR(MEM_OBJECT_ALLOCATION_FAILURE, -ENOMEM),
+		ERROR(OUT_OF_RESOURCES, -ENOTRECOVERABLE),
+		ERROR(OUT_OF_HOST_MEMORY, -ENOMEM),
+		ERROR(BUILD_PROGRAM_FAILURE, -ENOEXEC),
+		ERROR(EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+		      -ENOTRECOVERABLE),
+		ERROR(INVALID_DEVICE, -ENOTRECOVERABLE),
+		ERROR(INVALID_CONTEXT, -ENOTRECOVERABLE),
+		ERROR(INVALID_COMMAND_QUEUE, -ENOTRECOVERABLE),
+		ERROR(INVALID_KERNEL_NAME, -ENOENT),
+		ERROR(INVALID_BUFFER_SIZE, -ENOMEM),
+		ERROR(SUCCESS, 0),
+	};
 
-	while (i < sizeof(errors) / sizeof(errors[0]) &&
-	       errors[i].error != error)
-		i++;
-	return i;
-}
-
-const char *gm_opencl_error_name(gm_cl_int error)
-{
-	size_t i = find_error(error);
-
-	return i < sizeof(errors) / sizeof(errors[0]) ? errors[i].name
-						      : "an error";
-}
-
-static int meaning(gm_cl_int error)
-{
-	size_t i = find_error(error);
-
-	if (error == GM_CL_SUCCESS)
-		return 0;
-	if (i < sizeof(errors) / sizeof(errors[0]))
-		return errors[i].rc;
-	return error <= VENDOR_ERROR ? -ENOTRECOVERABLE : -EINVAL;
-}
-
-int gm_opencl_lose(struct gm_opencl *opencl, gm_cl_int error)
-{
-	char why[GM_GPU_WHY_BYTES];
-
-	snprintf(why, sizeof(why), "OpenCL %d %s", error,
-		 gm_opencl_error_name(error));
-	return gm_stream_lose(&opencl->gpu, error, why);
-}
-
-int gm_opencl_check(struct gm_opencl *opencl, gm_cl_int error)
-{
-	int rc = meaning(error);
-
-	return rc == -ENOTRECOVERABLE ? gm_opencl_lose(opencl, error) : rc;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if (errors[i].code == code) {
+			*ret_name = errors[i].name;
+			return errors[i].rc;
+		}
+	*ret_name = "an error";
+	return code <= VENDOR_ERROR ? -ENOTRECOVERABLE : -EINVAL;
 }
 
 /* ---- opening ------------------------------------------------------------- */
-
-static int fail_to_open(struct gm_opencl *opencl, gm_cl_int error,
-			const char *what)
-{
-	int rc = meaning(error);
-
-	if (rc == 0)
-		return 0;
-	opencl->gpu.code = error;
-	snprintf(opencl->gpu.why, sizeof(opencl->gpu.why), "%s: OpenCL %d %s",
-		 what, error, gm_opencl_error_name(error));
-	return rc == -ENOTRECOVERABLE ? -EIO : rc;
-}
-
-static int lacks(struct gm_opencl *opencl, const char *what)
-{
-	snprintf(opencl->gpu.why, sizeof(opencl->gpu.why),
-		 "the device has no %s", what);
-	return -EOPNOTSUPP;
-}
 
 /* 0 is also the answer to a number that the device does not know. */
 static uint64_t ask(const struct gm_opencl *opencl, gm_cl_uint what)
@@ -143,13 +85,14 @@ static int find_abilities(struct gm_opencl *opencl)
 					  sizeof(version) - 1, version, NULL);
 	if (sscanf(version, "OpenCL %u.%u", &major, &minor) != 2 ||
 	    major * 10 + minor < 12)
-		return lacks(opencl, "OpenCL 1.2");
+		return gm_stream_lacks(&opencl->gpu, "OpenCL 1.2");
 	if (!ask(opencl, GM_CL_DEVICE_AVAILABLE))
-		return lacks(opencl, "time for us");
+		return gm_stream_lacks(&opencl->gpu, "time for us");
 	if (!ask(opencl, GM_CL_DEVICE_COMPILER_AVAILABLE))
-		return lacks(opencl, "compiler");
+		return gm_stream_lacks(&opencl->gpu, "compiler");
 	if (!ask(opencl, GM_CL_DEVICE_ENDIAN_LITTLE))
-		return lacks(opencl, "order of bytes that is ours");
+		return gm_stream_lacks(&opencl->gpu,
+				       "order of bytes that is ours");
 	opencl->is_cpu = (type & GM_CL_DEVICE_TYPE_CPU) &&
 			 !(type & GM_CL_DEVICE_TYPE_GPU);
 	/* A device that shares memory with the processor may still keep a copy
@@ -184,7 +127,8 @@ static int make_lanes(struct gm_opencl *opencl)
 		opencl->queues[i] = cl->clCreateCommandQueue(
 			opencl->context, opencl->device, 0, &error);
 		if (error != GM_CL_SUCCESS)
-			return STEP(opencl, error, "clCreateCommandQueue");
+			return gm_stream_step(&opencl->gpu, error,
+					      "clCreateCommandQueue");
 		if (i < GM_GPU_LANES)
 			opencl->gpu.words[i] =
 				opencl->words + i * (GM_LINE / sizeof(gm_a64));
@@ -207,7 +151,7 @@ static int make_ready(struct gm_opencl *opencl,
 		return rc;
 	opencl->context = opencl->cl->clCreateContext(NULL, 1, &opencl->device,
 						      NULL, NULL, &error);
-	rc = STEP(opencl, error, "clCreateContext");
+	rc = gm_stream_step(&opencl->gpu, error, "clCreateContext");
 	if (rc == 0)
 		rc = gm_opencl_work_open(opencl);
 	if (rc == 0)
@@ -277,6 +221,8 @@ static int opencl_memory(struct gm_gpu *gpu,
 }
 
 static const struct gm_gpu_ops ops = { .bytes = sizeof(struct gm_opencl),
+				       .maker = "OpenCL",
+				       .meaning = meaning,
 				       .open = opencl_open,
 				       .close = opencl_close,
 				       .memory = opencl_memory,

@@ -60,13 +60,12 @@ struct gm_opencl;
 
 /* One of an operator or of a program. */
 struct gm_opencl_kernel {
-	gm_cl any;         /* operands may begin at any byte */
-	gm_cl whole;       /* they begin at multiples of: NULL: there is none */
-	uint32_t align[3]; /* dst, src and mask; 0: it has none */
-	uint32_t group;    /* items */
-	uint32_t each;     /* elements, or bytes, that go together */
-	uint32_t items;    /* for those */
-	uint32_t n_args;   /* of a client's; else 0 */
+	gm_cl any;       /* operands may begin at any byte */
+	gm_cl whole;     /* with whole elements; NULL: there is none */
+	uint32_t group;  /* items */
+	uint32_t each;   /* elements, or bytes, that go together */
+	uint32_t items;  /* for those */
+	uint32_t n_args; /* of a client's; else 0 */
 };
 
 struct gm_opencl_box; /* of opencl_work.c */
@@ -79,9 +78,9 @@ struct gm_opencl {
 	uint32_t n_kernels;
 	struct gm_opencl_kernel kernels[GM_OPENCL_KERNELS];
 	bool is_cpu;
-	bool is_apart;             /* its memory from the processor's */
-	bool has_f32, has_f64;     /* exactly */
-	uint64_t total, alloc_max; /* bytes of its memory, of one piece */
+	bool is_apart;                  /* its memory from the processor's */
+	bool has_f32, has_f64;          /* exactly */
+	uint64_t total, alloc_max;      /* bytes of its memory, of one piece */
 	gm_cl queues[GM_GPU_LANES + 1]; /* and GM_GPU_SLOW */
 	gm_a64 *words;
 	struct gm_opencl_box *box;
@@ -130,29 +129,31 @@ int gm_opencl_library(const char *library, const char *id,
 gm_opencl_create_with_il *gm_opencl_il(gm_cl device, uint32_t version,
 				       char ret_why[GM_GPU_WHY_BYTES]);
 
-/* ---- opencl.c ------------------------------------------------------------ */
-
-/* "CL_OUT_OF_RESOURCES" of those that gpumap tells apart, else "an error". */
-const char *gm_opencl_error_name(gm_cl_int error);
-
-/* The meaning of a result for the caller: 0; -errno; -ENOTRECOVERABLE, and the
- * device is lost.  Threads: any */
-int gm_opencl_check(struct gm_opencl *opencl, gm_cl_int error);
-
-/* The device is of no use any more: an error says so.  Returns
- * -ENOTRECOVERABLE.  Threads: any */
-int gm_opencl_lose(struct gm_opencl *opencl, gm_cl_int error);
-
 #define GM_OPENCL_CALL(opencl, call, ...) \
-	gm_opencl_check(opencl, (opencl)->cl->call(__VA_ARGS__))
+	gm_stream_check(&(opencl)->gpu, (opencl)->cl->call(__VA_ARGS__))
 
 /* ---- opencl_memory.c ----------------------------------------------------- */
 
-/* The library's memory of one of ours. */
-gm_cl gm_opencl_memory_of(const struct gm_gpu_mem *mem);
+struct gm_opencl_mem {
+	struct gm_gpu_mem mem;
+	gm_cl memory;
+	bool is_pinned;   /* the worker's */
+	bool is_twin;     /* and as much of the device's */
+	uint64_t counted; /* of the device's memory */
+};
+
+static inline gm_cl gm_opencl_memory_of(const struct gm_gpu_mem *mem)
+{
+	return ((const struct gm_opencl_mem *)mem)->memory;
+}
 
 /* The worker's side of memory that has a twin; else NULL. */
-char *gm_opencl_twin_of(struct gm_gpu_at at);
+static inline char *gm_opencl_twin_of(struct gm_gpu_at at)
+{
+	const struct gm_opencl_mem *m = (const struct gm_opencl_mem *)at.mem;
+
+	return m && m->is_twin ? m->mem.host + at.offset : NULL;
+}
 
 /* ---- opencl_work.c ------------------------------------------------------- */
 

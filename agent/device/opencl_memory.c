@@ -21,31 +21,10 @@
 
 #define APART (UINT64_C(2) << 20)
 
-enum kind { ALLOCATED, PINNED, REACHED };
-
-struct mem {
-	struct gm_gpu_mem mem;
-	enum kind kind;
-	bool is_twin; /* the worker's, and as much of the device's */
-	gm_cl memory;
-};
-
-gm_cl gm_opencl_memory_of(const struct gm_gpu_mem *mem)
+static int make(struct gm_opencl *opencl, gm_cl_ulong flags, char *host,
+		uint64_t bytes, struct gm_gpu_mem **ret_mem)
 {
-	return ((const struct mem *)mem)->memory;
-}
-
-char *gm_opencl_twin_of(struct gm_gpu_at at)
-{
-	const struct mem *m = (const struct mem *)at.mem;
-
-	return m && m->is_twin ? m->mem.host + at.offset : NULL;
-}
-
-static int make(struct gm_opencl *opencl, enum kind kind, gm_cl_ulong flags,
-		char *host, uint64_t bytes, struct gm_gpu_mem **ret_mem)
-{
-	struct mem *m = calloc(1, sizeof(*m));
+	struct gm_opencl_mem *m = calloc(1, sizeof(*m));
 	gm_cl_int error = GM_CL_SUCCESS;
 
 	if (!m)
@@ -66,7 +45,6 @@ static int make(struct gm_opencl *opencl, enum kind kind, gm_cl_ulong flags,
 			       ? -ENOMEM
 			       : -EIO;
 	}
-	m->kind = kind;
 	m->mem.host = host;
 	m->mem.bytes = bytes;
 	m->mem.address = opencl->next;
@@ -86,10 +64,11 @@ int gm_opencl_alloc(struct gm_gpu *gpu, uint64_t bytes, bool shareable,
 		return -EOPNOTSUPP;
 	if (bytes > opencl->alloc_max || bytes > opencl->total - used)
 		return -ENOMEM;
-	rc = make(opencl, ALLOCATED, GM_CL_MEM_READ_WRITE, NULL, bytes,
-		  ret_mem);
-	if (rc == 0)
+	rc = make(opencl, GM_CL_MEM_READ_WRITE, NULL, bytes, ret_mem);
+	if (rc == 0) {
+		((struct gm_opencl_mem *)*ret_mem)->counted = bytes;
 		gm_put(&opencl->used, used + bytes);
+	}
 	return rc;
 }
 
@@ -103,9 +82,11 @@ int gm_opencl_pin(struct gm_gpu *gpu, uint64_t bytes,
 
 	if (host == MAP_FAILED)
 		return -ENOMEM;
-	rc = make(opencl, PINNED, GM_CL_MEM_READ_WRITE, host, bytes, ret_mem);
+	rc = make(opencl, GM_CL_MEM_READ_WRITE, host, bytes, ret_mem);
 	if (rc < 0)
 		munmap(host, bytes);
+	else
+		((struct gm_opencl_mem *)*ret_mem)->is_pinned = true;
 	return rc;
 }
 
@@ -117,7 +98,7 @@ int gm_opencl_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
 	/* Staged, in whole. */
 	if (bytes > opencl->alloc_max)
 		return -ENOMEM;
-	return make(opencl, REACHED,
+	return make(opencl,
 		    writable ? GM_CL_MEM_READ_WRITE : GM_CL_MEM_READ_ONLY, at,
 		    bytes, ret_mem);
 }
@@ -125,12 +106,11 @@ int gm_opencl_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
 void gm_opencl_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem)
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
-	struct mem *m = (struct mem *)mem;
+	struct gm_opencl_mem *m = (struct gm_opencl_mem *)mem;
 
 	(void)GM_OPENCL_CALL(opencl, clReleaseMemObject, m->memory);
-	if (m->kind == PINNED)
+	if (m->is_pinned)
 		munmap(mem->host, mem->bytes);
-	if (m->kind == ALLOCATED)
-		gm_put(&opencl->used, gm_get(&opencl->used) - mem->bytes);
+	gm_put(&opencl->used, gm_get(&opencl->used) - m->counted);
 	free(m);
 }

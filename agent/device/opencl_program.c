@@ -92,7 +92,7 @@ static gm_cl kernel_of(struct gm_opencl *opencl, gm_cl program,
 	if (!program)
 		return NULL;
 	kernel = opencl->cl->clCreateKernel(program, name, &error);
-	return gm_opencl_check(opencl, error) == 0 ? kernel : NULL;
+	return gm_stream_check(&opencl->gpu, error) == 0 ? kernel : NULL;
 }
 
 /* Items of a group, at most @most: as the kernel was compiled for, or fewer. */
@@ -127,13 +127,10 @@ const struct gm_gpu_kernel *gm_opencl_find(struct gm_gpu *gpu, uint32_t op,
 	if (!k->any)
 		return NULL;
 	k->whole = kernel_of(opencl, opencl->whole, name);
-	k->align[0] = gm_ops_dtype_bytes(gm_ops_result(op, dtype, to));
-	k->align[1] = gm_ops_dtype_bytes(dtype);
-	k->align[2] = gm_ops_mask_bytes(op, dtype);
 	k->each = is_one ? GM_REDUCE_CHUNK : 1;
 	k->items = is_one && !opencl->is_cpu ? LANES : 1;
 	if (op == GPUMAP_OP_FILL)
-		k->align[0] = k->each = FILL_BYTES;
+		k->each = FILL_BYTES;
 	k->group = is_one && opencl->is_cpu
 			   ? 1
 			   : group_of(opencl, k->any,
@@ -195,21 +192,6 @@ void gm_opencl_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 }
 
 /* ---- launches ------------------------------------------------------------ */
-
-/* Do all operands begin where whole elements do?  Memory begins at a page. */
-static bool is_whole(const struct gm_opencl_kernel *k,
-		     const struct gm_gpu_launch *l)
-{
-	uint32_t operand = 0;
-
-	for (uint32_t i = 0; i < l->n_args; i++) {
-		if (l->args[i].kind != GM_GPU_ARG_AT)
-			continue;
-		if (l->args[i].at.offset % k->align[operand++])
-			return false;
-	}
-	return true;
-}
 
 static gm_cl_int set_args(const struct gm_opencl_calls *cl, gm_cl kernel,
 			  const struct gm_gpu_launch *l)
@@ -279,7 +261,7 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 	const struct gm_opencl_kernel *k =
 		(const struct gm_opencl_kernel *)l->kernel;
-	gm_cl kernel = k->whole && is_whole(k, l) ? k->whole : k->any;
+	gm_cl kernel = k->whole && l->is_whole ? k->whole : k->any;
 	size_t group = k->group;
 	size_t items = (l->n / k->each + (l->n % k->each != 0)) * k->items;
 	size_t all = (items / group + (items % group != 0)) * group;
@@ -304,5 +286,5 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 	/* The lane would use twins that others have by then. */
 	if (error != GM_CL_SUCCESS && opencl->is_apart)
 		(void)gm_opencl_drain(opencl, lane);
-	return gm_opencl_check(opencl, error);
+	return gm_stream_check(&opencl->gpu, error);
 }

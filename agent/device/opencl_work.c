@@ -123,7 +123,8 @@ int gm_opencl_drain(struct gm_opencl *opencl, uint32_t lane)
 	if (error == GM_CL_SUCCESS)
 		error = ask(cl, work);
 	release(cl, work);
-	return error == GM_CL_SUCCESS ? 0 : gm_opencl_lose(opencl, error);
+	return error == GM_CL_SUCCESS ? 0
+				      : gm_stream_lose_by(&opencl->gpu, error);
 }
 
 /* ---- callbacks ----------------------------------------------------------- */
@@ -177,7 +178,7 @@ static void ask_all(struct gm_opencl_box *box)
 		if (!box->opencl)
 			return;
 		if (status != GM_CL_COMPLETE) {
-			(void)gm_opencl_lose(box->opencl, status);
+			(void)gm_stream_lose_by(&box->opencl->gpu, status);
 			return;
 		}
 		box->lanes[work->lane].told = work->value;
@@ -214,7 +215,7 @@ static void tell(gm_cl event, gm_cl_int status, void *arg)
 	(void)event;
 	pthread_mutex_lock(&box->lock);
 	if (box->opencl && status != GM_CL_COMPLETE)
-		(void)gm_opencl_lose(box->opencl, status);
+		(void)gm_stream_lose_by(&box->opencl->gpu, status);
 	if (call->value > lane->ended)
 		lane->ended = call->value;
 	free(call);
@@ -299,7 +300,7 @@ int gm_opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 						gm_opencl_memory_of(to.mem),
 						from.offset, to.offset, bytes,
 						0, NULL, event);
-	return gm_opencl_check(opencl, error);
+	return gm_stream_check(&opencl->gpu, error);
 }
 
 int gm_opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
@@ -357,7 +358,8 @@ int gm_opencl_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark)
 		pthread_mutex_lock(&box->lock);
 		leave(box);
 	}
-	return error == GM_CL_SUCCESS ? 0 : gm_opencl_lose(opencl, error);
+	return error == GM_CL_SUCCESS ? 0
+				      : gm_stream_lose_by(&opencl->gpu, error);
 }
 
 int gm_opencl_after(struct gm_gpu *gpu, uint32_t lane,

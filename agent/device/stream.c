@@ -47,6 +47,43 @@ int gm_stream_lose(struct gm_gpu *gpu, int code, const char *why)
 	return -ENOTRECOVERABLE;
 }
 
+int gm_stream_lose_by(struct gm_gpu *gpu, int code)
+{
+	const char *name;
+	char why[64];
+
+	(void)gpu->ops->meaning(code, &name);
+	snprintf(why, sizeof(why), "%s %d %s", gpu->ops->maker, code, name);
+	return gm_stream_lose(gpu, code, why);
+}
+
+int gm_stream_check(struct gm_gpu *gpu, int code)
+{
+	const char *name;
+	int rc = gpu->ops->meaning(code, &name);
+
+	return rc == -ENOTRECOVERABLE ? gm_stream_lose_by(gpu, code) : rc;
+}
+
+int gm_stream_step(struct gm_gpu *gpu, int code, const char *what)
+{
+	const char *name;
+	int rc = gpu->ops->meaning(code, &name);
+
+	if (rc == 0)
+		return 0;
+	gpu->code = code;
+	snprintf(gpu->why, sizeof(gpu->why), "%s: %s %d %s", what,
+		 gpu->ops->maker, code, name);
+	return rc == -ENOTRECOVERABLE ? -EIO : rc;
+}
+
+int gm_stream_lacks(struct gm_gpu *gpu, const char *what)
+{
+	snprintf(gpu->why, sizeof(gpu->why), "the device has no %s", what);
+	return -EOPNOTSUPP;
+}
+
 void gm_stream_told(struct gm_gpu *gpu, gm_a64 *word, uint64_t value)
 {
 	uint64_t before = gm_get(word);
@@ -270,6 +307,7 @@ int gm_stream_open(const struct gm_backend *backend,
 	stream->dev.slices = GM_STREAM_SESSION_SLICES;
 	stream->ops = ops;
 	stream->gpu = gpu;
+	gpu->ops = ops;
 	stream->piece_bytes = GM_STREAM_PIECE_BYTES;
 	TAILQ_INIT(&stream->slabs);
 	pthread_mutex_init(&stream->lock, NULL);

@@ -271,6 +271,16 @@ static inline struct gm_gpu_arg gm_stream_arg(struct gm_gpu_at at,
 				    .bytes = bytes };
 }
 
+/* Whole elements. */
+static inline struct gm_gpu_arg gm_stream_operand(struct gm_gpu_at at,
+						  uint64_t n, uint32_t each)
+{
+	struct gm_gpu_arg arg = gm_stream_arg(at, n * each);
+
+	arg.each = each;
+	return arg;
+}
+
 static inline struct gm_gpu_arg gm_stream_number(uint64_t number)
 {
 	return (struct gm_gpu_arg){ .kind = GM_GPU_ARG_U64, .u64 = number };

@@ -118,9 +118,9 @@ static int reduce(struct gm_stream *stream, const struct gm_stream_slice *s,
 		.kernel = kernel_of(stream, s->task, level),
 		.n = n,
 		.n_args = 3,
-		.args = { gm_stream_arg(to, chunks(n) * s->dst.each),
-			  gm_stream_arg(from, n * (level ? s->dst.each
-							 : s->src.each)),
+		.args = { gm_stream_operand(to, chunks(n), s->dst.each),
+			  gm_stream_operand(from, n,
+					    level ? s->dst.each : s->src.each),
 			  gm_stream_number(n) },
 	};
 

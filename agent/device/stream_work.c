@@ -232,6 +232,14 @@ int gm_stream_launch(struct gm_stream *stream, const struct gm_stream_slice *s,
 		     struct gm_gpu_launch *launch)
 {
 	launch->op = s->task->op;
+	launch->is_whole = true;
+	for (uint32_t i = 0; i < launch->n_args; i++) {
+		const struct gm_gpu_arg *arg = &launch->args[i];
+
+		if (arg->kind == GM_GPU_ARG_AT && arg->each &&
+		    (arg->at.mem->address + arg->at.offset) % arg->each)
+			launch->is_whole = false;
+	}
 	return stream->ops->launch(stream->gpu, s->lane, launch);
 }
 
@@ -247,6 +255,7 @@ static int fill(struct gm_stream *stream, const struct gm_stream_slice *s,
 			  gm_stream_number(bytes), gm_stream_number(pattern) },
 	};
 
+	launch.args[0].each = sizeof(pattern);
 	if (is_plain_fill(s, pattern))
 		return stream->ops->fill(stream->gpu, s->lane, s->dst.at, bytes,
 					 (uint8_t)pattern);
@@ -262,14 +271,15 @@ static int compute(struct gm_stream *stream, struct gm_stream_slice *s,
 		.kernel = kernel_of(stream, task),
 		.n = n,
 		.n_args = 3,
-		.args = { gm_stream_arg(s->dst.at, n * s->dst.each),
-			  gm_stream_arg(s->src.at, n * s->src.each),
+		.args = { gm_stream_operand(s->dst.at, n, s->dst.each),
+			  gm_stream_operand(s->src.at, n, s->src.each),
 			  gm_stream_number(n) },
 	};
 	struct gm_gpu_arg *next = &launch.args[3];
 
 	if (s->has & GM_OPS_MASK) {
-		next[0] = gm_stream_arg(s->mask.at, s->mask_n * s->mask.each);
+		next[0] =
+			gm_stream_operand(s->mask.at, s->mask_n, s->mask.each);
 		next[1] = gm_stream_number(s->mask_n);
 		next[2] = gm_stream_number(s->mask_at);
 		s->mask_at = (s->mask_at + n) % s->mask_n;

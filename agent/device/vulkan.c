@@ -11,13 +11,12 @@
 #include "agent/common/node_clock.h"
 
 #define APART_TIMES 4u /* nothing says what a bus or memory does */
-#define EXTENSIONS  512u
 #define FAMILIES    16u
 #define NONE        VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE
 
 /* ---- errors -------------------------------------------------------------- */
 
-static int meaning(VkResult result, const char **ret_name)
+static int meaning(int code, const char **ret_name)
 {
 	static const struct {
 		VkResult result;
@@ -35,52 +34,13 @@ static int meaning(VkResult result, const char **ret_name)
 		ERROR(INITIALIZATION_FAILED, -EIO),
 	};
 
-	*ret_name = "an error";
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-		if (errors[i].result == result) {
+		if (errors[i].result == code) {
 			*ret_name = errors[i].name;
 			return errors[i].rc;
 		}
-	return result < 0 ? -EIO : 0;
-}
-
-int gm_vulkan_lose(struct gm_vulkan *vulkan, VkResult result)
-{
-	const char *name;
-	char why[64];
-
-	(void)meaning(result, &name);
-	snprintf(why, sizeof(why), "Vulkan %d %s", result, name);
-	return gm_stream_lose(&vulkan->gpu, result, why);
-}
-
-int gm_vulkan_check(struct gm_vulkan *vulkan, VkResult result)
-{
-	const char *name;
-	int rc = meaning(result, &name);
-
-	return rc == -ENOTRECOVERABLE ? gm_vulkan_lose(vulkan, result) : rc;
-}
-
-/* A step of opening: why it failed is kept. */
-static int step(struct gm_vulkan *vulkan, VkResult result, const char *what)
-{
-	const char *name;
-	int rc = meaning(result, &name);
-
-	if (rc == 0)
-		return 0;
-	vulkan->gpu.code = result;
-	snprintf(vulkan->gpu.why, sizeof(vulkan->gpu.why), "%s: Vulkan %d %s",
-		 what, result, name);
-	return rc == -ENOTRECOVERABLE ? -EIO : rc;
-}
-
-static int lacks(struct gm_vulkan *vulkan, const char *what)
-{
-	snprintf(vulkan->gpu.why, sizeof(vulkan->gpu.why),
-		 "the device has no %s", what);
-	return -EOPNOTSUPP;
+	*ret_name = "an error";
+	return code < 0 ? -EIO : 0;
 }
 
 /* ---- what a device is ---------------------------------------------------- */
@@ -98,26 +58,18 @@ struct facts {
 	bool has_fd, has_host;
 };
 
-static int ask_extensions(struct gm_vulkan *vulkan, struct facts *f)
+static void ask_extensions(struct gm_vulkan *vulkan, struct facts *f)
 {
 	const char *names[] = { VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME,
 				VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME,
 				VK_EXT_MEMORY_BUDGET_EXTENSION_NAME };
 	bool *has[] = { &f->has_fd, &f->has_host, &vulkan->has_budget };
-	VkExtensionProperties *list = calloc(EXTENSIONS, sizeof(*list));
-	uint32_t n = EXTENSIONS;
 
-	if (!list || vulkan->vk.vkEnumerateDeviceExtensionProperties(
-			     vulkan->physical, NULL, &n, list) < 0)
-		n = 0;
 	for (uint32_t i = 0; i < 3; i++) {
-		for (uint32_t j = 0; j < n && !*has[i]; j++)
-			*has[i] = strcmp(list[j].extensionName, names[i]) == 0;
+		*has[i] = gm_vulkan_has(vulkan->physical, names[i]);
 		if (*has[i])
 			f->extensions[f->n_extensions++] = names[i];
 	}
-	free(list);
-	return list ? 0 : -ENOMEM;
 }
 
 static int ask(struct gm_vulkan *vulkan, struct facts *f)
@@ -126,15 +78,17 @@ static int ask(struct gm_vulkan *vulkan, struct facts *f)
 
 	vulkan->vk.vkGetPhysicalDeviceProperties2(vulkan->physical, &f->all);
 	if (f->all.properties.apiVersion < VK_API_VERSION_1_2)
-		return lacks(vulkan, "Vulkan 1.2");
+		return gm_stream_lacks(&vulkan->gpu, "Vulkan 1.2");
 	vulkan->vk.vkGetPhysicalDeviceFeatures2(vulkan->physical, &f->features);
 	if (!f->f12.bufferDeviceAddress || !features->shaderInt64)
-		return lacks(vulkan, "addresses of 64 bits");
+		return gm_stream_lacks(&vulkan->gpu, "addresses of 64 bits");
 	if (!f->f12.timelineSemaphore)
-		return lacks(vulkan, "timeline semaphores");
+		return gm_stream_lacks(&vulkan->gpu, "timeline semaphores");
 	if (!f->f12.storageBuffer8BitAccess || !f->f11.storageBuffer16BitAccess)
-		return lacks(vulkan, "elements of 8 and 16 bits");
-	return ask_extensions(vulkan, f);
+		return gm_stream_lacks(&vulkan->gpu,
+				       "elements of 8 and 16 bits");
+	ask_extensions(vulkan, f);
+	return 0;
 }
 
 /* The operators ask for what makes floats exact, as far as the device has it.
@@ -211,17 +165,7 @@ static bool can_be(struct gm_vulkan *vulkan,
 
 static void find_memory(struct gm_vulkan *vulkan, const struct facts *f)
 {
-	VkPhysicalDeviceMemoryProperties2 properties = { GM_VK(
-		PHYSICAL_DEVICE_MEMORY_PROPERTIES_2) };
-	VkMemoryHeap *heaps = vulkan->types.memoryHeaps;
-
-	vulkan->vk.vkGetPhysicalDeviceMemoryProperties2(vulkan->physical,
-							&properties);
-	vulkan->types = properties.memoryProperties;
-	for (uint32_t i = 0; i < vulkan->types.memoryHeapCount; i++)
-		if ((heaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) &&
-		    heaps[i].size > heaps[vulkan->heap].size)
-			vulkan->heap = i;
+	vulkan->heap = gm_vulkan_heap(vulkan->physical, &vulkan->types);
 	vulkan->alloc_max = f->p11.maxMemoryAllocationSize;
 	vulkan->can_share =
 		f->has_fd &&
@@ -255,7 +199,9 @@ static int find_family(struct gm_vulkan *vulkan)
 		}
 	if (vulkan->n_queues > GM_GPU_LANES + 1)
 		vulkan->n_queues = GM_GPU_LANES + 1;
-	return vulkan->n_queues ? 0 : lacks(vulkan, "queue that computes");
+	return vulkan->n_queues
+		       ? 0
+		       : gm_stream_lacks(&vulkan->gpu, "queue that computes");
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -280,10 +226,10 @@ static int make_device(struct gm_vulkan *vulkan, struct facts *f)
 	};
 
 	f->features.features.robustBufferAccess = false;
-	return step(vulkan,
-		    vulkan->vk.vkCreateDevice(vulkan->physical, &info, NULL,
-					      &vulkan->device),
-		    "vkCreateDevice");
+	return gm_stream_step(&vulkan->gpu,
+			      vulkan->vk.vkCreateDevice(vulkan->physical, &info,
+							NULL, &vulkan->device),
+			      "vkCreateDevice");
 }
 
 static int make_context(struct gm_vulkan *vulkan)
@@ -319,7 +265,9 @@ static int make_context(struct gm_vulkan *vulkan)
 	rc = find_family(vulkan);
 	if (rc == 0)
 		rc = make_device(vulkan, &f);
-	return rc < 0 ? rc : step(vulkan, gm_vulkan_work_open(vulkan), "lanes");
+	return rc < 0 ? rc
+		      : gm_stream_step(&vulkan->gpu,
+				       gm_vulkan_work_open(vulkan), "lanes");
 }
 
 static int vulkan_open(struct gm_gpu *gpu,
@@ -386,6 +334,8 @@ static int vulkan_memory(struct gm_gpu *gpu,
 }
 
 static const struct gm_gpu_ops ops = { .bytes = sizeof(struct gm_vulkan),
+				       .maker = "Vulkan",
+				       .meaning = meaning,
 				       .open = vulkan_open,
 				       .close = vulkan_close,
 				       .memory = vulkan_memory,

@@ -54,11 +54,9 @@ struct gm_vulkan_calls {
 
 /* One of an operator or of a client's program. */
 struct gm_vulkan_kernel {
-	VkPipeline any;    /* operands may begin at any byte */
-	VkPipeline whole;  /* at multiples of: NULL: there is none */
-	uint32_t align[3]; /* dst, src and mask; 0: it has none */
-	uint32_t group;    /* invocations */
-	uint32_t each;     /* elements, or bytes, of an invocation or a group */
+	VkPipeline any;   /* operands may begin at any byte */
+	VkPipeline whole; /* with whole elements; NULL: there is none */
+	uint32_t each;    /* elements, or bytes, of a group */
 };
 
 struct gm_vulkan_queue {
@@ -134,19 +132,26 @@ int gm_vulkan_library(const char *manifest, const char *id,
 		      VkPhysicalDevice *ret_physical,
 		      char ret_why[GM_GPU_WHY_BYTES]);
 
-/* ---- vulkan.c ------------------------------------------------------------ */
+/* Does a device have it? */
+bool gm_vulkan_has(VkPhysicalDevice physical, const char *extension);
 
-/* The meaning of a result for the caller: 0; -errno; -ENOTRECOVERABLE, and the
- * device is lost.  Threads: any */
-int gm_vulkan_check(struct gm_vulkan *vulkan, VkResult result);
-
-/* The device is of no use any more: a result says so.  Returns
- * -ENOTRECOVERABLE.  Threads: any */
-int gm_vulkan_lose(struct gm_vulkan *vulkan, VkResult result);
+/* The heap that is the device's memory. */
+uint32_t gm_vulkan_heap(VkPhysicalDevice physical,
+			VkPhysicalDeviceMemoryProperties *ret_memory);
 
 /* ---- vulkan_memory.c ----------------------------------------------------- */
 
-VkBuffer gm_vulkan_memory_of(const struct gm_gpu_mem *mem);
+struct gm_vulkan_mem {
+	struct gm_gpu_mem mem;
+	VkBuffer buffer;
+	VkDeviceMemory memory;
+	uint64_t counted; /* of the device's memory */
+};
+
+static inline VkBuffer gm_vulkan_memory_of(const struct gm_gpu_mem *mem)
+{
+	return ((const struct gm_vulkan_mem *)mem)->buffer;
+}
 
 /* The device's memory less what was handed out and imported. */
 uint64_t gm_vulkan_memory_left(const struct gm_vulkan *vulkan);

@@ -101,7 +101,7 @@ static int load(const char *manifest, char *ret_why)
 	return rc;
 }
 
-static bool has(VkPhysicalDevice physical, const char *extension)
+bool gm_vulkan_has(VkPhysicalDevice physical, const char *extension)
 {
 	static VkExtensionProperties list[EXTENSIONS];
 	uint32_t n = EXTENSIONS;
@@ -115,46 +115,46 @@ static bool has(VkPhysicalDevice physical, const char *extension)
 	return false;
 }
 
-static void ask_place(VkPhysicalDevice physical, struct gm_gpu_facts *facts)
-{
-	VkPhysicalDevicePCIBusInfoPropertiesEXT pci = { GM_VK(
-		PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT) };
-	VkPhysicalDeviceProperties2 all = { GM_VK(PHYSICAL_DEVICE_PROPERTIES_2),
-					    &pci };
-
-	facts->has_pci = has(physical, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
-	if (!facts->has_pci)
-		return;
-	process.calls.vkGetPhysicalDeviceProperties2(physical, &all);
-	facts->pci_domain = pci.pciDomain;
-	facts->pci_bus = pci.pciBus << 8 | pci.pciDevice << 3 | pci.pciFunction;
-}
-
-static uint64_t memory_of(VkPhysicalDevice physical)
+uint32_t gm_vulkan_heap(VkPhysicalDevice physical,
+			VkPhysicalDeviceMemoryProperties *ret_memory)
 {
 	VkPhysicalDeviceMemoryProperties2 memory = { GM_VK(
 		PHYSICAL_DEVICE_MEMORY_PROPERTIES_2) };
-	const VkMemoryHeap *heaps = memory.memoryProperties.memoryHeaps;
-	uint64_t bytes = 0;
+	VkMemoryHeap *heaps = ret_memory->memoryHeaps;
+	uint32_t heap = 0;
 
 	process.calls.vkGetPhysicalDeviceMemoryProperties2(physical, &memory);
-	for (uint32_t i = 0; i < memory.memoryProperties.memoryHeapCount; i++)
+	*ret_memory = memory.memoryProperties;
+	for (uint32_t i = 0; i < ret_memory->memoryHeapCount; i++)
 		if ((heaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) &&
-		    heaps[i].size > bytes)
-			bytes = heaps[i].size;
-	return bytes;
+		    (heaps[i].size > heaps[heap].size ||
+		     !(heaps[heap].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)))
+			heap = i;
+	return heap;
 }
 
 /* Vulkan tells of no units; a processor has its own. */
-static void describe(VkPhysicalDevice physical, struct gm_gpu_facts *facts)
+static void describe(VkPhysicalDevice physical, struct gm_gpu_facts *facts,
+		     uint8_t ret_uuid[VK_UUID_SIZE])
 {
-	VkPhysicalDeviceVulkan12Properties p12 = { GM_VK(
-		PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES) };
+	VkPhysicalDevicePCIBusInfoPropertiesEXT pci = { GM_VK(
+		PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT) };
+	VkPhysicalDeviceIDProperties id = { GM_VK(
+		PHYSICAL_DEVICE_ID_PROPERTIES) };
+	VkPhysicalDeviceVulkan12Properties p12 = {
+		GM_VK(PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES), &id
+	};
 	VkPhysicalDeviceProperties2 all = { GM_VK(PHYSICAL_DEVICE_PROPERTIES_2),
 					    &p12 };
 	const VkPhysicalDeviceProperties *p = &all.properties;
+	bool has_pci =
+		gm_vulkan_has(physical, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+	VkPhysicalDeviceMemoryProperties memory;
+	uint32_t heap = gm_vulkan_heap(physical, &memory);
 
+	id.pNext = has_pci ? &pci : NULL;
 	process.calls.vkGetPhysicalDeviceProperties2(physical, &all);
+	memcpy(ret_uuid, id.deviceUUID, VK_UUID_SIZE);
 	*facts = (struct gm_gpu_facts){
 		.is_cpu = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU,
 		.is_unified =
@@ -162,17 +162,20 @@ static void describe(VkPhysicalDevice physical, struct gm_gpu_facts *facts)
 		.units = p->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU
 				 ? (uint32_t)sysconf(_SC_NPROCESSORS_ONLN)
 				 : 0,
+		.has_pci = has_pci,
+		.pci_domain = pci.pciDomain,
+		.pci_bus =
+			pci.pciBus << 8 | pci.pciDevice << 3 | pci.pciFunction,
 		.vendor = p->vendorID,
 		.group = p->limits.maxComputeWorkGroupInvocations,
 		.local_bytes = p->limits.maxComputeSharedMemorySize,
-		.bytes = memory_of(physical),
-		.exports =
-			has(physical, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME),
+		.bytes = memory.memoryHeaps[heap].size,
+		.exports = gm_vulkan_has(
+			physical, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME),
 	};
 	snprintf(facts->name, sizeof(facts->name), "%.63s", p->deviceName);
 	snprintf(facts->version, sizeof(facts->version), "%.63s",
 		 p12.driverInfo);
-	ask_place(physical, facts);
 }
 
 int gm_vulkan_list(const char *manifest,
@@ -180,6 +183,7 @@ int gm_vulkan_list(const char *manifest,
 		   VkPhysicalDevice ret_devices[GM_GPU_DEVICES],
 		   char ret_why[GM_GPU_WHY_BYTES])
 {
+	uint8_t uuid[VK_UUID_SIZE];
 	uint32_t n = GM_GPU_DEVICES;
 	int rc = load(manifest, ret_why);
 
@@ -189,16 +193,8 @@ int gm_vulkan_list(const char *manifest,
 						     ret_devices) < 0)
 		n = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		VkPhysicalDeviceIDProperties id = { GM_VK(
-			PHYSICAL_DEVICE_ID_PROPERTIES) };
-		VkPhysicalDeviceProperties2 all = {
-			GM_VK(PHYSICAL_DEVICE_PROPERTIES_2), &id
-		};
-
-		describe(ret_devices[i], &ret_facts[i]);
-		process.calls.vkGetPhysicalDeviceProperties2(ret_devices[i],
-							     &all);
-		gm_stream_identify(ret_facts, i, id.deviceUUID);
+		describe(ret_devices[i], &ret_facts[i], uuid);
+		gm_stream_identify(ret_facts, i, uuid);
 	}
 	return (int)n;
 }

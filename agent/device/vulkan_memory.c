@@ -28,13 +28,6 @@
 	(VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | \
 	 VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 
-struct mem {
-	struct gm_gpu_mem mem;
-	VkBuffer buffer;
-	VkDeviceMemory memory;
-	uint64_t counted; /* of the device's memory */
-};
-
 /* The memory that is to be made. */
 struct wish {
 	uint64_t bytes;
@@ -45,11 +38,6 @@ struct wish {
 	bool is_taken;                        /* the driver has what it is of */
 	VkMemoryPropertyFlags needs, likes;
 };
-
-VkBuffer gm_vulkan_memory_of(const struct gm_gpu_mem *mem)
-{
-	return ((const struct mem *)mem)->buffer;
-}
 
 /* The first that has the flags, for drivers put what has fewer others first. */
 static bool find_type(const struct gm_vulkan *vulkan, const struct wish *w,
@@ -70,14 +58,16 @@ static bool find_type(const struct gm_vulkan *vulkan, const struct wish *w,
 	return false;
 }
 
-static VkResult make_buffer(struct gm_vulkan *vulkan, const struct wish *w,
-			    struct mem *m)
+/* A buffer, memory for it, and its address. */
+static VkResult back(struct gm_vulkan *vulkan, struct wish *w,
+		     struct gm_vulkan_mem *m)
 {
+	const struct gm_vulkan_calls *vk = &vulkan->vk;
 	const VkExternalMemoryBufferCreateInfo external = {
 		GM_VK(EXTERNAL_MEMORY_BUFFER_CREATE_INFO),
 		.handleTypes = w->kind,
 	};
-	const VkBufferCreateInfo info = {
+	const VkBufferCreateInfo buffer = {
 		GM_VK(BUFFER_CREATE_INFO),
 		.pNext = w->kind ? &external : NULL,
 		.size = w->bytes,
@@ -86,15 +76,6 @@ static VkResult make_buffer(struct gm_vulkan *vulkan, const struct wish *w,
 			 VK_BUFFER_USAGE_TRANSFER_DST_BIT |
 			 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
 	};
-
-	return vulkan->vk.vkCreateBuffer(vulkan->device, &info, NULL,
-					 &m->buffer);
-}
-
-/* Memory for a buffer, and its address. */
-static VkResult back(struct gm_vulkan *vulkan, struct wish *w, struct mem *m)
-{
-	const struct gm_vulkan_calls *vk = &vulkan->vk;
 	const VkMemoryAllocateFlagsInfo flags = {
 		GM_VK(MEMORY_ALLOCATE_FLAGS_INFO),
 		.pNext = w->how,
@@ -107,7 +88,8 @@ static VkResult back(struct gm_vulkan *vulkan, struct wish *w, struct mem *m)
 	VkBufferDeviceAddressInfo address = { GM_VK(
 		BUFFER_DEVICE_ADDRESS_INFO) };
 	VkMemoryRequirements needs;
-	VkResult result = make_buffer(vulkan, w, m);
+	VkResult result =
+		vk->vkCreateBuffer(vulkan->device, &buffer, NULL, &m->buffer);
 
 	if (result < 0)
 		return result;
@@ -136,7 +118,7 @@ static VkResult back(struct gm_vulkan *vulkan, struct wish *w, struct mem *m)
 static int make(struct gm_vulkan *vulkan, struct wish *w,
 		struct gm_gpu_mem **ret_mem)
 {
-	struct mem *m = calloc(1, sizeof(*m));
+	struct gm_vulkan_mem *m = calloc(1, sizeof(*m));
 	VkResult result;
 
 	if (!m)
@@ -144,7 +126,7 @@ static int make(struct gm_vulkan *vulkan, struct wish *w,
 	result = back(vulkan, w, m);
 	if (result < 0) {
 		gm_vulkan_release(&vulkan->gpu, &m->mem);
-		return gm_vulkan_check(vulkan, result);
+		return gm_stream_check(&vulkan->gpu, result);
 	}
 	*ret_mem = &m->mem;
 	return 0;
@@ -160,7 +142,7 @@ uint64_t gm_vulkan_memory_left(const struct gm_vulkan *vulkan)
 
 static void count(struct gm_vulkan *vulkan, struct gm_gpu_mem *mem)
 {
-	((struct mem *)mem)->counted = mem->bytes;
+	((struct gm_vulkan_mem *)mem)->counted = mem->bytes;
 	gm_put(&vulkan->used, gm_get(&vulkan->used) + mem->bytes);
 }
 
@@ -210,10 +192,11 @@ int gm_vulkan_pin(struct gm_gpu *gpu, uint64_t bytes,
 
 	if (rc < 0)
 		return rc;
-	rc = gm_vulkan_check(
-		vulkan, vulkan->vk.vkMapMemory(vulkan->device,
-					       ((struct mem *)mem)->memory, 0,
-					       VK_WHOLE_SIZE, 0, &host));
+	rc = gm_stream_check(
+		&vulkan->gpu,
+		vulkan->vk.vkMapMemory(vulkan->device,
+				       ((struct gm_vulkan_mem *)mem)->memory, 0,
+				       VK_WHOLE_SIZE, 0, &host));
 	if (rc < 0) {
 		gm_vulkan_release(gpu, mem);
 		return rc;
@@ -246,7 +229,7 @@ int gm_vulkan_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
 		return -EOPNOTSUPP;
 	if (bytes > vulkan->alloc_max)
 		return -ENOMEM;
-	rc = gm_vulkan_check(vulkan,
+	rc = gm_stream_check(&vulkan->gpu,
 			     vulkan->vk.vkGetMemoryHostPointerPropertiesEXT(
 				     vulkan->device, HOST, at, &can));
 	w.types = can.memoryTypeBits;
@@ -261,7 +244,7 @@ int gm_vulkan_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
 void gm_vulkan_release(struct gm_gpu *gpu, struct gm_gpu_mem *mem)
 {
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
-	struct mem *m = (struct mem *)mem;
+	struct gm_vulkan_mem *m = (struct gm_vulkan_mem *)mem;
 
 	gm_put(&vulkan->used, gm_get(&vulkan->used) - m->counted);
 	/* Else work that never ended may be using it. */
@@ -277,12 +260,13 @@ int gm_vulkan_export_fd(struct gm_gpu *gpu, struct gm_gpu_mem *mem)
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
 	const VkMemoryGetFdInfoKHR info = {
 		GM_VK(MEMORY_GET_FD_INFO_KHR),
-		.memory = ((struct mem *)mem)->memory,
+		.memory = ((struct gm_vulkan_mem *)mem)->memory,
 		.handleType = FD,
 	};
 	int fd = -1;
-	int rc = gm_vulkan_check(vulkan, vulkan->vk.vkGetMemoryFdKHR(
-						 vulkan->device, &info, &fd));
+	int rc = gm_stream_check(&vulkan->gpu,
+				 vulkan->vk.vkGetMemoryFdKHR(vulkan->device,
+							     &info, &fd));
 
 	return rc < 0 ? rc : fd;
 }

@@ -99,52 +99,48 @@ static size_t ask_exact(const struct module *module, uint32_t modes,
 
 /* ---- pipelines ----------------------------------------------------------- */
 
-static VkResult make_module(struct gm_vulkan *vulkan, const uint32_t *words,
-			    size_t n, VkShaderModule *ret_module)
+/* @group of an operator; 0: the module is a client's, with its own. */
+static VkResult make_kernel(struct gm_vulkan *vulkan, const uint32_t *words,
+			    size_t n, const char *name, uint32_t group,
+			    struct gm_vulkan_kernel *k)
 {
+	static const VkSpecializationMapEntry entries[] = {
+		{ .constantID = 0, .offset = 0, .size = 4 },
+		{ .constantID = 1, .offset = 4, .size = 4 },
+	};
+	uint32_t constants[2] = { group, true }; /* and ANY of ops_vulkan.h */
+	const VkSpecializationInfo ours = { 2, entries, sizeof(constants),
+					    constants };
 	const VkShaderModuleCreateInfo info = {
 		GM_VK(SHADER_MODULE_CREATE_INFO),
 		.codeSize = n * sizeof(*words),
 		.pCode = words,
 	};
-
-	return vulkan->vk.vkCreateShaderModule(vulkan->device, &info, NULL,
-					       ret_module);
-}
-
-/* @constants NULL: it has its own. */
-static VkResult make_pipeline(struct gm_vulkan *vulkan, VkShaderModule module,
-			      const char *name,
-			      const VkSpecializationInfo *constants,
-			      VkPipeline *ret_pipeline)
-{
-	const VkComputePipelineCreateInfo info = {
+	VkComputePipelineCreateInfo pipeline = {
 		GM_VK(COMPUTE_PIPELINE_CREATE_INFO),
 		.stage = { GM_VK(PIPELINE_SHADER_STAGE_CREATE_INFO),
-			   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-			   .module = module, .pName = name,
-			   .pSpecializationInfo = constants },
+			   .stage = VK_SHADER_STAGE_COMPUTE_BIT, .pName = name,
+			   .pSpecializationInfo = group ? &ours : NULL },
 		.layout = vulkan->layout,
 	};
+	const struct gm_vulkan_calls *vk = &vulkan->vk;
+	VkShaderModule module;
+	VkResult result =
+		vk->vkCreateShaderModule(vulkan->device, &info, NULL, &module);
 
-	return vulkan->vk.vkCreateComputePipelines(
-		vulkan->device, VK_NULL_HANDLE, 1, &info, NULL, ret_pipeline);
-}
-
-static VkResult make_layout(struct gm_vulkan *vulkan)
-{
-	const VkPushConstantRange range = {
-		.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
-		.size = vulkan->push_max,
-	};
-	const VkPipelineLayoutCreateInfo info = {
-		GM_VK(PIPELINE_LAYOUT_CREATE_INFO),
-		.pushConstantRangeCount = 1,
-		.pPushConstantRanges = &range,
-	};
-
-	return vulkan->vk.vkCreatePipelineLayout(vulkan->device, &info, NULL,
-						 &vulkan->layout);
+	if (result < 0)
+		return result;
+	pipeline.stage.module = module;
+	result = vk->vkCreateComputePipelines(vulkan->device, VK_NULL_HANDLE, 1,
+					      &pipeline, NULL, &k->any);
+	constants[1] = false;
+	if (result >= 0 && group)
+		result = vk->vkCreateComputePipelines(vulkan->device,
+						      VK_NULL_HANDLE, 1,
+						      &pipeline, NULL,
+						      &k->whole);
+	vk->vkDestroyShaderModule(vulkan->device, module, NULL);
+	return result;
 }
 
 /* ---- operators ----------------------------------------------------------- */
@@ -163,40 +159,33 @@ static VkResult make_operator(struct gm_vulkan *vulkan,
 			      const struct module *module, uint32_t *room,
 			      struct gm_vulkan_kernel *k)
 {
-	static const VkSpecializationMapEntry entries[] = {
-		{ .constantID = 0, .offset = 0, .size = 4 },
-		{ .constantID = 1, .offset = 4, .size = 4 },
-	};
-	uint32_t constants[2]; /* invocations of a group; ANY of ops_vulkan.h */
-	const VkSpecializationInfo info = { 2, entries, sizeof(constants),
-					    constants };
 	bool is_double = module->floats == 64;
 	size_t n = ask_exact(module, vulkan->float_modes[is_double],
 			     is_double ? 64 : 32, room);
-	VkShaderModule made;
-	VkResult result = make_module(vulkan, room, n, &made);
+	uint32_t group = GROUP < vulkan->group_max ? GROUP : vulkan->group_max;
 
-	k->group = k->each =
-		GROUP < vulkan->group_max ? GROUP : vulkan->group_max;
+	k->each = strcmp(module->name, "gm_fill") == 0 ? group * FILL_BYTES
+						       : group;
 	if (module->is_reduction) {
-		k->group = LANES;
+		group = LANES;
 		k->each = GM_REDUCE_CHUNK;
 	}
-	constants[0] = k->group;
-	constants[1] = true;
-	if (result < 0)
-		return result;
-	result = make_pipeline(vulkan, made, "main", &info, &k->any);
-	constants[1] = false;
-	if (result >= 0)
-		result = make_pipeline(vulkan, made, "main", &info, &k->whole);
-	vulkan->vk.vkDestroyShaderModule(vulkan->device, made, NULL);
-	return result;
+	return make_kernel(vulkan, room, n, "main", group, k);
 }
 
 int gm_vulkan_operators(struct gm_vulkan *vulkan)
 {
-	VkResult result = make_layout(vulkan);
+	const VkPushConstantRange range = {
+		.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+		.size = vulkan->push_max,
+	};
+	const VkPipelineLayoutCreateInfo info = {
+		GM_VK(PIPELINE_LAYOUT_CREATE_INFO),
+		.pushConstantRangeCount = 1,
+		.pPushConstantRanges = &range,
+	};
+	VkResult result = vulkan->vk.vkCreatePipelineLayout(
+		vulkan->device, &info, NULL, &vulkan->layout);
 	uint32_t most = 0, *room;
 
 	gm_stream_say_floats(vulkan->has_f32, vulkan->has_f64);
@@ -233,39 +222,24 @@ void gm_vulkan_operators_close(struct gm_vulkan *vulkan)
 					   NULL);
 }
 
-static size_t find_module(const struct gm_vulkan *vulkan, const char *name)
-{
-	size_t i = 0;
-
-	while (i < N_MODULES && (!vulkan->kernels[i].whole ||
-				 strcmp(modules[i].name, name) != 0))
-		i++;
-	return i;
-}
-
 const struct gm_gpu_kernel *gm_vulkan_find(struct gm_gpu *gpu, uint32_t op,
 					   uint32_t dtype, uint32_t to)
 {
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
 	char name[GM_OPERATOR_NAME_BYTES];
-	struct gm_vulkan_kernel *k;
-	size_t i;
 
 	if (gm_operators_name(gm_operators_of(op), dtype, to, name) < 0)
 		return NULL;
-	i = find_module(vulkan, name);
-	if (i == N_MODULES)
-		return NULL;
-	k = &vulkan->kernels[i];
-	k->align[0] = gm_ops_dtype_bytes(gm_ops_result(op, dtype, to));
-	k->align[1] = gm_ops_dtype_bytes(dtype);
-	k->align[2] = gm_ops_mask_bytes(op, dtype);
-	if (op == GPUMAP_OP_FILL) {
-		k->align[0] = FILL_BYTES;
-		k->each = k->group * FILL_BYTES;
-		vulkan->fill = k;
+	for (size_t i = 0; i < N_MODULES; i++) {
+		const struct gm_vulkan_kernel *k = &vulkan->kernels[i];
+
+		if (!k->whole || strcmp(modules[i].name, name) != 0)
+			continue;
+		if (op == GPUMAP_OP_FILL)
+			vulkan->fill = k;
+		return (const struct gm_gpu_kernel *)k;
 	}
-	return (const struct gm_gpu_kernel *)k;
+	return NULL;
 }
 
 /* ---- programs of clients ------------------------------------------------- */
@@ -355,8 +329,6 @@ int gm_vulkan_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
 	struct reader r = { vulkan, image->kernel, ret_why, 0, 0 };
 	struct gm_vulkan_kernel *k;
-	VkShaderModule module;
-	VkResult result;
 	int rc = read_module(&r, image);
 
 	if (rc < 0)
@@ -364,14 +336,9 @@ int gm_vulkan_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return -ENOMEM;
-	result = make_module(vulkan, image->bytes, image->n / sizeof(uint32_t),
-			     &module);
-	if (result >= 0) {
-		result = make_pipeline(vulkan, module, image->kernel, NULL,
-				       &k->any);
-		vulkan->vk.vkDestroyShaderModule(vulkan->device, module, NULL);
-	}
-	rc = gm_vulkan_check(vulkan, result);
+	rc = gm_stream_check(gpu, make_kernel(vulkan, image->bytes,
+					      image->n / sizeof(uint32_t),
+					      image->kernel, 0, k));
 	if (rc < 0) {
 		free(k);
 		return refuse(
@@ -379,7 +346,7 @@ int gm_vulkan_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 			rc == -ENOMEM || rc == -ENOTRECOVERABLE ? rc : -ENOEXEC,
 			"the driver refuses it");
 	}
-	k->group = k->each = r.group;
+	k->each = r.group;
 	*ret_program = (struct gm_gpu_program *)k; /* has nothing else */
 	*ret_kernel = (const struct gm_gpu_kernel *)k;
 	return 0;
@@ -388,7 +355,6 @@ int gm_vulkan_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 void gm_vulkan_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 {
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
-
 	struct gm_vulkan_kernel *k = (struct gm_vulkan_kernel *)program;
 
 	vulkan->vk.vkDestroyPipeline(vulkan->device, k->any, NULL);
@@ -397,14 +363,9 @@ void gm_vulkan_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 
 /* ---- launches ------------------------------------------------------------ */
 
-/* Numbers in the order of the arguments.  Returns whether all operands begin
- * where whole elements do. */
-static bool fill_in(const struct gm_vulkan_kernel *k,
-		    const struct gm_gpu_launch *l, unsigned char *ret)
+/* Numbers in the order of the arguments. */
+static void fill_in(const struct gm_gpu_launch *l, unsigned char *ret)
 {
-	bool is_whole = k->whole;
-	uint32_t operand = 0;
-
 	for (uint32_t i = 0; i < l->n_args; i++) {
 		const struct gm_gpu_arg *arg = &l->args[i];
 		uint64_t number = 0;
@@ -414,8 +375,6 @@ static bool fill_in(const struct gm_vulkan_kernel *k,
 			number = arg->at.mem
 					 ? arg->at.mem->address + arg->at.offset
 					 : 0;
-			is_whole = is_whole && number % k->align[operand] == 0;
-			operand++;
 			break;
 		case GM_GPU_ARG_F32:
 			memcpy(&number, &arg->f32, sizeof(arg->f32));
@@ -428,7 +387,6 @@ static bool fill_in(const struct gm_vulkan_kernel *k,
 	if (l->params_bytes)
 		memcpy(ret + (size_t)l->n_args * ARG_BYTES, l->params,
 		       l->params_bytes);
-	return is_whole;
 }
 
 int gm_vulkan_launch(struct gm_gpu *gpu, uint32_t lane,
@@ -441,7 +399,6 @@ int gm_vulkan_launch(struct gm_gpu *gpu, uint32_t lane,
 	unsigned char push[GM_VULKAN_PUSH_BYTES] = { 0 };
 	uint64_t groups = l->n / k->each + (l->n % k->each != 0), rows = 1;
 	VkCommandBuffer commands;
-	bool is_whole;
 	int rc;
 
 	if (l->params_bytes > vulkan->push_max - l->n_args * ARG_BYTES ||
@@ -451,12 +408,12 @@ int gm_vulkan_launch(struct gm_gpu *gpu, uint32_t lane,
 		rows = (groups - 1) / vulkan->groups_max + 1;
 		groups = vulkan->groups_max;
 	}
-	is_whole = fill_in(k, l, push);
+	fill_in(l, push);
 	rc = gm_vulkan_record(vulkan, lane, &commands);
 	if (rc < 0)
 		return rc;
 	vk->vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
-			      is_whole ? k->whole : k->any);
+			      k->whole && l->is_whole ? k->whole : k->any);
 	vk->vkCmdPushConstants(commands, vulkan->layout,
 			       VK_SHADER_STAGE_COMPUTE_BIT, 0, vulkan->push_max,
 			       push);

@@ -115,7 +115,7 @@ int gm_vulkan_record(struct gm_vulkan *vulkan, uint32_t at,
 	VkCommandBuffer commands = lane->commands[lane->next];
 	int rc = lane->is_open
 			 ? 0
-			 : gm_vulkan_check(vulkan,
+			 : gm_stream_check(&vulkan->gpu,
 					   vulkan->vk.vkBeginCommandBuffer(
 						   commands, &info));
 
@@ -194,7 +194,7 @@ static int wait_for(struct gm_vulkan *vulkan, const struct gm_vulkan_lane *lane,
 						     WAIT_NS);
 	while (result == VK_TIMEOUT && !gm_stream_is_lost(&vulkan->gpu));
 	if (result < 0)
-		return gm_vulkan_lose(vulkan, result);
+		return gm_stream_lose_by(&vulkan->gpu, result);
 	return result == VK_SUCCESS ? 0 : -ENOTRECOVERABLE;
 }
 
@@ -301,7 +301,7 @@ int gm_vulkan_mark(struct gm_gpu *gpu, const struct gm_async_exec *mark)
 	if (rc < 0)
 		return gm_stream_lose(gpu, 0, strerror(-rc));
 	result = submit(vulkan, lane, mark->value);
-	return result < 0 ? gm_vulkan_lose(vulkan, result) : 1;
+	return result < 0 ? gm_stream_lose_by(&vulkan->gpu, result) : 1;
 }
 
 int gm_vulkan_passed(struct gm_gpu *gpu, const struct gm_async_exec *mark)
@@ -312,7 +312,7 @@ int gm_vulkan_passed(struct gm_gpu *gpu, const struct gm_async_exec *mark)
 		vulkan->device, vulkan->lanes[mark->lane].ended, &value);
 
 	if (result < 0)
-		return gm_vulkan_lose(vulkan, result);
+		return gm_stream_lose_by(&vulkan->gpu, result);
 	return value >= mark->value;
 }
 
@@ -347,7 +347,7 @@ int gm_vulkan_finish(struct gm_gpu *gpu, uint32_t at)
 	if (slow->is_open) {
 		result = submit(vulkan, slow, slow->value + 1);
 		if (result < 0)
-			return gm_vulkan_lose(vulkan, result);
+			return gm_stream_lose_by(&vulkan->gpu, result);
 	}
 	for (uint32_t i = at == GM_GPU_ALL ? 0 : GM_GPU_SLOW;
 	     i <= GM_GPU_SLOW && rc == 0; i++)

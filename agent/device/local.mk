@@ -24,7 +24,6 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_abi.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_build.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_compile.c
-%canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_compile.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_library.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_memory.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/opencl_program.c

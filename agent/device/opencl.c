@@ -61,23 +61,13 @@ static uint64_t ask(const struct gm_opencl *opencl, gm_cl_uint what)
 	return value;
 }
 
-/* Threads of Mesa block SIGBUS: a client that takes its memory away would end
- * the worker.  Those of PoCL and of Intel's library do not. */
-static bool takes_faults(const struct gm_opencl *opencl, const char *version)
-{
-	char vendor[128] = "";
-
-	(void)opencl->cl->clGetDeviceInfo(opencl->device, GM_CL_DEVICE_VENDOR,
-					  sizeof(vendor) - 1, vendor, NULL);
-	return strcasestr(version, "pocl") || strstr(vendor, "Intel(R)");
-}
-
 static int find_abilities(struct gm_opencl *opencl)
 {
 	const uint64_t exact =
 		GM_CL_FP_DENORM | GM_CL_FP_INF_NAN | GM_CL_FP_ROUND_TO_NEAREST;
 	uint64_t type = ask(opencl, GM_CL_DEVICE_TYPE);
 	char version[512] = ""; /* PoCL's has more than 128 */
+	char vendor[128] = "";
 	unsigned int major = 0, minor = 0;
 	bool in_place;
 
@@ -104,7 +94,13 @@ static int find_abilities(struct gm_opencl *opencl)
 		(ask(opencl, GM_CL_DEVICE_SINGLE_FP_CONFIG) & exact) == exact;
 	opencl->has_f64 =
 		(ask(opencl, GM_CL_DEVICE_DOUBLE_FP_CONFIG) & exact) == exact;
-	in_place = !opencl->is_apart && takes_faults(opencl, version);
+	/* Threads of Mesa block SIGBUS: a client that takes its memory away
+	 * would end the worker.  Those of PoCL and of Intel's library do
+	 * not. */
+	(void)opencl->cl->clGetDeviceInfo(opencl->device, GM_CL_DEVICE_VENDOR,
+					  sizeof(vendor) - 1, vendor, NULL);
+	in_place = !opencl->is_apart &&
+		   (strcasestr(version, "pocl") || strstr(vendor, "Intel(R)"));
 	opencl->gpu.flags = in_place ? GM_GPU_REACH | GM_GPU_READ_ONLY : 0;
 	/* On a processor launching a slice and waking for it take some 40 us,
 	 * and 4 MiB 400 us on PoCL, but 6 ms on llvmpipe. */

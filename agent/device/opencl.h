@@ -168,6 +168,11 @@ void gm_opencl_work_close(struct gm_opencl *opencl);
  * that puts it there. */
 gm_cl *gm_opencl_event(struct gm_opencl *opencl, uint32_t lane);
 
+/* Bring bytes of the processor's to the library's memory, or back. */
+gm_cl_int gm_opencl_move(struct gm_opencl *opencl, uint32_t lane,
+			 struct gm_gpu_at at, char *host, uint64_t bytes,
+			 bool is_back);
+
 /* Wait for the work of a lane that has no mark yet, and forget its events.
  * Returns 0, -ENOTRECOVERABLE */
 int gm_opencl_drain(struct gm_opencl *opencl, uint32_t lane);
@@ -202,6 +207,37 @@ int gm_opencl_build(struct gm_opencl *opencl,
 		    const struct gm_kernel_image *image, const char *options,
 		    const char *kept, gm_cl *ret_program,
 		    char ret_why[GM_BUILD_LOG]);
+
+/* ---- opencl_compile.c: gpumap-build's ------------------------------------ */
+
+/*
+ * gm_opencl_compile - make the binary of a text
+ *
+ * library, id	as gm_opencl_library()
+ * image	with a kernel that is not "": the program is a client's, and the
+ *		kernel has the form that is described above
+ * ret_why	on failure "", or a line of the compiler's
+ *
+ * Returns	0
+ *		-ENOEXEC	the compiler refuses it, or the kernel's form is
+ *				another
+ *		-ENOENT		it has no such kernel
+ *		-ENOMEM, -EIO, and what gm_opencl_library() returns
+ */
+int gm_opencl_compile(const char *library, const char *id,
+		      const struct gm_kernel_image *image, const char *options,
+		      unsigned char **ret_binary, size_t *ret_n,
+		      char ret_why[GM_BUILD_LOG]);
+
+/*
+ * gm_opencl_module - does a whole module have the kernel, in that form?
+ *
+ * A library need not tell the arguments of a module's kernel.
+ *
+ * Returns	0, -ENOEXEC, -ENOENT, -ENOMEM
+ */
+int gm_opencl_module(const struct gm_kernel_image *image,
+		     char ret_why[GM_BUILD_LOG]);
 
 /* ---- opencl_program.c ---------------------------------------------------- */
 

@@ -6,14 +6,13 @@
  * place where the compiler of a vendor's library meets one.
  */
 
-#include "agent/device/opencl_compile.h"
+#include "agent/device/opencl.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/device/opencl.h"
 #include "agent/device/spirv.h"
 
 #define ARGS_LEAST 5u /* of a client's kernel */
@@ -179,33 +178,15 @@ int gm_opencl_module(const struct gm_kernel_image *image,
 		       : 0;
 }
 
-/* ---- other checks -------------------------------------------------------- */
-
-static int check_local(const struct compiler *c, gm_cl kernel, const char *name)
-{
-	gm_cl_ulong uses = 0, has = 0;
-
-	(void)c->cl->clGetKernelWorkGroupInfo(kernel, c->device,
-					      GM_CL_KERNEL_LOCAL_MEM_SIZE,
-					      sizeof(uses), &uses, NULL);
-	(void)c->cl->clGetDeviceInfo(c->device, GM_CL_DEVICE_LOCAL_MEM_SIZE,
-				     sizeof(has), &has, NULL);
-	if (uses <= has)
-		return 0;
-	snprintf(c->why, GM_BUILD_LOG,
-		 "kernel %s has %llu bytes of local memory, and a group has "
-		 "%llu",
-		 name, (unsigned long long)uses, (unsigned long long)has);
-	return -ENOEXEC;
-}
+/* ---- programs ------------------------------------------------------------ */
 
 static int check_kernel(const struct compiler *c, gm_cl program,
 			const struct gm_kernel_image *image)
 {
 	const char *name = image->kernel;
 	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl_ulong uses = 0, has = 0;
 	gm_cl kernel = c->cl->clCreateKernel(program, name, &error);
-	int rc;
 
 	if (error != GM_CL_SUCCESS) {
 		snprintf(c->why, GM_BUILD_LOG,
@@ -213,64 +194,22 @@ static int check_kernel(const struct compiler *c, gm_cl program,
 			 name);
 		return -ENOENT;
 	}
-	rc = gm_spirv_is(image->bytes, image->n)
-		     ? 0
-		     : check_arguments(c, kernel, name);
-	if (rc == 0)
-		rc = check_local(c, kernel, name);
-	(void)c->cl->clReleaseKernel(kernel);
-	return rc;
-}
-
-/* As much as there is room for: less than all of it is an error. */
-static void read_log(const struct compiler *c, gm_cl program)
-{
-	size_t bytes = 0;
-	char *log;
-
-	(void)c->cl->clGetProgramBuildInfo(
-		program, c->device, GM_CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
-	log = calloc(1, bytes + 1);
-	if (log && c->cl->clGetProgramBuildInfo(program, c->device,
-						GM_CL_PROGRAM_BUILD_LOG, bytes,
-						log, NULL) == GM_CL_SUCCESS)
-		snprintf(c->why, GM_BUILD_LOG, "%s", log);
-	free(log);
-}
-
-static int compile(const struct compiler *c, gm_cl program, const char *options)
-{
-	gm_cl_int error = c->cl->clBuildProgram(program, 1, &c->device, options,
-						NULL, NULL);
-
-	if (error == GM_CL_SUCCESS)
-		return 0;
-	read_log(c, program);
-	gm_stream_flatten(c->why);
-	if (!c->why[0])
-		snprintf(c->why, GM_BUILD_LOG, "the compiler refuses it");
-	return error == GM_CL_OUT_OF_HOST_MEMORY ? -ENOMEM : -ENOEXEC;
-}
-
-/* The program has one device, and so has the list of its binaries. */
-static int read_binary(const struct compiler *c, gm_cl program,
-		       struct gm_opencl_binary *binary)
-{
-	(void)c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARY_SIZES,
-				      sizeof(binary->n), &binary->n, NULL);
-	binary->bytes = binary->n ? malloc(binary->n) : NULL;
-	if (binary->n && !binary->bytes)
-		return -ENOMEM;
-	if (binary->n &&
-	    c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARIES,
-				    sizeof(binary->bytes), &binary->bytes,
-				    NULL) == GM_CL_SUCCESS)
-		return 0;
-	snprintf(c->why, GM_BUILD_LOG, "the library gives no binary");
-	free(binary->bytes);
-	binary->bytes = NULL;
-	binary->n = 0;
-	return -ENOEXEC;
+	(void)c->cl->clGetKernelWorkGroupInfo(kernel, c->device,
+					      GM_CL_KERNEL_LOCAL_MEM_SIZE,
+					      sizeof(uses), &uses, NULL);
+	(void)c->cl->clGetDeviceInfo(c->device, GM_CL_DEVICE_LOCAL_MEM_SIZE,
+				     sizeof(has), &has, NULL);
+	if (uses > has) {
+		snprintf(c->why, GM_BUILD_LOG,
+			 "kernel %s has %llu bytes of local memory, and a "
+			 "group has %llu",
+			 name, (unsigned long long)uses,
+			 (unsigned long long)has);
+		return -ENOEXEC;
+	}
+	return gm_spirv_is(image->bytes, image->n)
+		       ? 0
+		       : check_arguments(c, kernel, name);
 }
 
 static int create(const struct compiler *c, gm_cl context,
@@ -298,34 +237,76 @@ static int create(const struct compiler *c, gm_cl context,
 	return error == GM_CL_OUT_OF_HOST_MEMORY ? -ENOMEM : -ENOEXEC;
 }
 
-/* The process ends after it, and with the process its context and program. */
-static int make(const struct compiler *c, const struct gm_kernel_image *image,
-		const char *options, struct gm_opencl_binary *binary)
+/* Of the log as much as there is room for: less than all of it is an error. */
+static int compile(const struct compiler *c, gm_cl program, const char *options)
 {
-	gm_cl_int error = GM_CL_SUCCESS;
-	gm_cl context =
-		c->cl->clCreateContext(NULL, 1, &c->device, NULL, NULL, &error);
-	gm_cl program;
-	int rc;
+	gm_cl_int error = c->cl->clBuildProgram(program, 1, &c->device, options,
+						NULL, NULL);
+	size_t bytes = 0;
+	char *log;
 
-	if (error != GM_CL_SUCCESS)
-		return -EIO;
-	rc = create(c, context, image, &program);
-	if (rc == 0)
-		rc = compile(c, program, options);
-	if (rc == 0 && image->kernel[0])
-		rc = check_kernel(c, program, image);
-	return rc == 0 ? read_binary(c, program, binary) : rc;
+	if (error == GM_CL_SUCCESS)
+		return 0;
+	(void)c->cl->clGetProgramBuildInfo(
+		program, c->device, GM_CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
+	log = calloc(1, bytes + 1);
+	if (log)
+		(void)c->cl->clGetProgramBuildInfo(program, c->device,
+						   GM_CL_PROGRAM_BUILD_LOG,
+						   bytes, log, NULL);
+	snprintf(c->why, GM_BUILD_LOG, "%s",
+		 log && log[0] ? log : "the compiler refuses it");
+	gm_stream_flatten(c->why);
+	free(log);
+	return error == GM_CL_OUT_OF_HOST_MEMORY ? -ENOMEM : -ENOEXEC;
 }
 
+/* The program has one device, and so has the list of its binaries. */
+static int read_binary(const struct compiler *c, gm_cl program,
+		       unsigned char **ret_binary, size_t *ret_n)
+{
+	unsigned char *binary;
+	size_t n = 0;
+
+	(void)c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARY_SIZES,
+				      sizeof(n), &n, NULL);
+	binary = malloc(n + 1);
+	if (!binary)
+		return -ENOMEM;
+	if (n && c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARIES,
+					 sizeof(binary), &binary,
+					 NULL) == GM_CL_SUCCESS) {
+		*ret_binary = binary;
+		*ret_n = n;
+		return 0;
+	}
+	free(binary);
+	snprintf(c->why, GM_BUILD_LOG, "the library gives no binary");
+	return -ENOEXEC;
+}
+
+/* The process ends after it, and with the process all that is made here. */
 int gm_opencl_compile(const char *library, const char *id,
 		      const struct gm_kernel_image *image, const char *options,
-		      struct gm_opencl_binary *ret_binary)
+		      unsigned char **ret_binary, size_t *ret_n,
+		      char ret_why[GM_BUILD_LOG])
 {
-	struct compiler c = { .why = ret_binary->why };
+	struct compiler c = { .why = ret_why };
+	gm_cl_int error = GM_CL_SUCCESS;
+	gm_cl context, program;
 	int rc;
 
-	memset(ret_binary, 0, sizeof(*ret_binary));
-	rc = gm_opencl_library(library, id, &c.cl, &c.device, ret_binary->why);
-	return rc < 0 ? rc : make(&c, image, options, ret_binary);
+	ret_why[0] = '\0';
+	rc = gm_opencl_library(library, id, &c.cl, &c.device, c.why);
+	if (rc < 0)
+		return rc;
+	context = c.cl->clCreateContext(NULL, 1, &c.device, NULL, NULL, &error);
+	if (error != GM_CL_SUCCESS)
+		return -EIO;
+	rc = create(&c, context, image, &program);
+	if (rc == 0)
+		rc = compile(&c, program, options);
+	if (rc == 0 && image->kernel[0])
+		rc = check_kernel(&c, program, image);
+	return rc == 0 ? read_binary(&c, program, ret_binary, ret_n) : rc;
 }

@@ -34,28 +34,12 @@ static int refuse(int rc, char *ret_why, const char *library, const char *what)
 	return rc;
 }
 
-/* By its own name, or by the one that any library answers for its extensions.
- * POSIX, not C, lets a pointer to data hold a function. */
-static bool find_entry(void *handle, gm_opencl_get_platforms **ret_entry)
-{
-	void *entry = dlsym(handle, "clIcdGetPlatformIDsKHR");
-	void *get = dlsym(handle, "clGetExtensionFunctionAddress");
-	gm_opencl_get_address *get_address;
-
-	if (!entry && get) {
-		memcpy(&get_address, &get, sizeof(get));
-		entry = get_address("clIcdGetPlatformIDsKHR");
-	}
-	if (entry)
-		memcpy(ret_entry, &entry, sizeof(entry));
-	return entry != NULL;
-}
-
 /* A library stays until the process ends, for it leaves threads behind. */
 static int load(const char *library, char *ret_why)
 {
+	gm_opencl_get_address *get_address;
+	void *handle, *entry, *get;
 	const char *error;
-	void *handle;
 
 	if (process.name[0])
 		return strcmp(process.name, library) == 0
@@ -75,11 +59,20 @@ static int load(const char *library, char *ret_why)
 			       ? -ENOENT
 			       : -ELIBBAD;
 	}
-	if (!find_entry(handle, &process.get_platforms)) {
+	/* By its own name, or by the one that any library answers for its
+	 * extensions.  POSIX, not C, lets a pointer to data hold a function. */
+	entry = dlsym(handle, "clIcdGetPlatformIDsKHR");
+	get = dlsym(handle, "clGetExtensionFunctionAddress");
+	if (!entry && get) {
+		memcpy(&get_address, &get, sizeof(get));
+		entry = get_address("clIcdGetPlatformIDsKHR");
+	}
+	if (!entry) {
 		dlclose(handle);
 		return refuse(-ELIBBAD, ret_why, library,
 			      "is no vendor's library of OpenCL");
 	}
+	memcpy(&process.get_platforms, &entry, sizeof(entry));
 	snprintf(process.name, sizeof(process.name), "%s", library);
 	return 0;
 }
@@ -177,50 +170,38 @@ static bool has(gm_cl device, const char *extension)
 	return false;
 }
 
-static void ask_place(gm_cl device, struct gm_gpu_facts *facts)
-{
-	struct gm_opencl_pci pci;
-
-	if (!has(device, "cl_khr_pci_bus_info") ||
-	    !ask(device, GM_CL_DEVICE_PCI_BUS_INFO_KHR, &pci, sizeof(pci)))
-		return;
-	facts->has_pci = true;
-	facts->pci_domain = pci.domain;
-	facts->pci_bus = pci.bus << 8 | pci.device << 3 | pci.function;
-}
-
 static void describe(gm_cl device, struct gm_gpu_facts *facts)
 {
+#define ASK(what, value) \
+	ask(device, GM_CL_DEVICE_##what, &(value), sizeof(value))
+	struct gm_opencl_pci pci = { 0 };
 	gm_cl_ulong type = 0;
 	gm_cl_uint is_unified = 0;
 	char name[TEXT_BYTES] = "";
 	size_t items = 0;
 
 	memset(facts, 0, sizeof(*facts));
-	(void)ask(device, GM_CL_DEVICE_TYPE, &type, sizeof(type));
-	facts->is_cpu = (type & GM_CL_DEVICE_TYPE_CPU) != 0;
-	(void)ask(device, GM_CL_DEVICE_NAME, name, sizeof(name));
+	(void)ASK(TYPE, type);
+	(void)ASK(NAME, name);
+	(void)ASK(VENDOR_ID, facts->vendor);
+	(void)ASK(MAX_COMPUTE_UNITS, facts->units);
+	(void)ASK(MAX_WORK_GROUP_SIZE, items);
+	(void)ASK(LOCAL_MEM_SIZE, facts->local_bytes);
+	(void)ASK(GLOBAL_MEM_SIZE, facts->bytes);
+	(void)ASK(HOST_UNIFIED_MEMORY, is_unified);
+	(void)ask(device, GM_CL_DRIVER_VERSION, facts->version,
+		  sizeof(facts->version) - 1);
 	gm_stream_flatten(name);
 	snprintf(facts->name, sizeof(facts->name), "%.*s",
 		 (int)sizeof(facts->name) - 1, name[0] ? name : "OpenCL");
-	(void)ask(device, GM_CL_DRIVER_VERSION, facts->version,
-		  sizeof(facts->version) - 1);
-	(void)ask(device, GM_CL_DEVICE_VENDOR_ID, &facts->vendor,
-		  sizeof(facts->vendor));
-	(void)ask(device, GM_CL_DEVICE_MAX_COMPUTE_UNITS, &facts->units,
-		  sizeof(facts->units));
-	if (ask(device, GM_CL_DEVICE_MAX_WORK_GROUP_SIZE, &items,
-		sizeof(items)))
-		facts->group = (uint32_t)items;
-	(void)ask(device, GM_CL_DEVICE_LOCAL_MEM_SIZE, &facts->local_bytes,
-		  sizeof(facts->local_bytes));
-	(void)ask(device, GM_CL_DEVICE_GLOBAL_MEM_SIZE, &facts->bytes,
-		  sizeof(facts->bytes));
-	(void)ask(device, GM_CL_DEVICE_HOST_UNIFIED_MEMORY, &is_unified,
-		  sizeof(is_unified));
+	facts->is_cpu = (type & GM_CL_DEVICE_TYPE_CPU) != 0;
 	facts->is_unified = is_unified != 0;
+	facts->group = (uint32_t)items;
 	facts->has_f16 = has(device, "cl_khr_fp16");
-	ask_place(device, facts);
+	facts->has_pci = has(device, "cl_khr_pci_bus_info") &&
+			 ASK(PCI_BUS_INFO_KHR, pci);
+	facts->pci_domain = pci.domain;
+	facts->pci_bus = pci.bus << 8 | pci.device << 3 | pci.function;
 }
 
 int gm_opencl_list(const char *library,

@@ -229,8 +229,6 @@ static gm_cl_int set_args(const struct gm_opencl_calls *cl, gm_cl kernel,
 static gm_cl_int copy_twins(struct gm_opencl *opencl, uint32_t lane,
 			    const struct gm_gpu_launch *l, bool is_back)
 {
-	const struct gm_opencl_calls *cl = opencl->cl;
-	gm_cl queue = opencl->queues[lane];
 	gm_cl_int error = GM_CL_SUCCESS;
 
 	for (uint32_t i = 0; i < (is_back ? 1 : l->n_args); i++) {
@@ -239,18 +237,9 @@ static gm_cl_int copy_twins(struct gm_opencl *opencl, uint32_t lane,
 				     ? gm_opencl_twin_of(arg->at)
 				     : NULL;
 
-		if (!host || !arg->bytes || error != GM_CL_SUCCESS)
-			continue;
-		if (is_back)
-			error = cl->clEnqueueReadBuffer(
-				queue, gm_opencl_memory_of(arg->at.mem), 0,
-				arg->at.offset, arg->bytes, host, 0, NULL,
-				gm_opencl_event(opencl, lane));
-		else
-			error = cl->clEnqueueWriteBuffer(
-				queue, gm_opencl_memory_of(arg->at.mem), 0,
-				arg->at.offset, arg->bytes, host, 0, NULL,
-				gm_opencl_event(opencl, lane));
+		if (host && arg->bytes && error == GM_CL_SUCCESS)
+			error = gm_opencl_move(opencl, lane, arg->at, host,
+					       arg->bytes, is_back);
 	}
 	return error;
 }

@@ -268,6 +268,21 @@ void gm_opencl_work_close(struct gm_opencl *opencl)
 
 /* ---- work ---------------------------------------------------------------- */
 
+gm_cl_int gm_opencl_move(struct gm_opencl *opencl, uint32_t lane,
+			 struct gm_gpu_at at, char *host, uint64_t bytes,
+			 bool is_back)
+{
+	const struct gm_opencl_calls *cl = opencl->cl;
+	gm_cl queue = opencl->queues[lane];
+	gm_cl memory = gm_opencl_memory_of(at.mem);
+	gm_cl *event = gm_opencl_event(opencl, lane);
+
+	return is_back ? cl->clEnqueueReadBuffer(queue, memory, 0, at.offset,
+						 bytes, host, 0, NULL, event)
+		       : cl->clEnqueueWriteBuffer(queue, memory, 0, at.offset,
+						  bytes, host, 0, NULL, event);
+}
+
 /* As the processor has it, where the device has not; else NULL. */
 static char *host_of(struct gm_gpu_at at)
 {
@@ -278,29 +293,18 @@ int gm_opencl_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 		   struct gm_gpu_at from, uint64_t bytes)
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
-	const struct gm_opencl_calls *cl = opencl->cl;
-	gm_cl queue = opencl->queues[lane];
-	gm_cl *event = gm_opencl_event(opencl, lane);
 	char *dst = host_of(to), *src = host_of(from);
 	gm_cl_int error;
 
-	if (dst)
-		error = cl->clEnqueueReadBuffer(queue,
-						gm_opencl_memory_of(from.mem),
-						0, from.offset, bytes, dst, 0,
-						NULL, event);
-	else if (src)
-		error = cl->clEnqueueWriteBuffer(queue,
-						 gm_opencl_memory_of(to.mem), 0,
-						 to.offset, bytes, src, 0, NULL,
-						 event);
+	if (dst || src)
+		error = gm_opencl_move(opencl, lane, dst ? from : to,
+				       dst ? dst : src, bytes, dst != NULL);
 	else
-		error = cl->clEnqueueCopyBuffer(queue,
-						gm_opencl_memory_of(from.mem),
-						gm_opencl_memory_of(to.mem),
-						from.offset, to.offset, bytes,
-						0, NULL, event);
-	return gm_stream_check(&opencl->gpu, error);
+		error = opencl->cl->clEnqueueCopyBuffer(
+			opencl->queues[lane], gm_opencl_memory_of(from.mem),
+			gm_opencl_memory_of(to.mem), from.offset, to.offset,
+			bytes, 0, NULL, gm_opencl_event(opencl, lane));
+	return gm_stream_check(gpu, error);
 }
 
 int gm_opencl_fill(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,

@@ -32,7 +32,7 @@
 #include "agent/common/node_clock.h"
 #include "agent/common/fds.h"
 #include "agent/common/write_all.h"
-#include "agent/device/opencl_compile.h"
+#include "agent/device/opencl.h"
 #include "agent/worker/control/sandbox.h"
 
 #define MEMORY_BYTES (UINT64_C(8) << 30)
@@ -153,8 +153,9 @@ build_one(const struct options *o, const struct gm_build_ask *ask,
 	  const int fds[2])
 {
 	struct gm_build_answer answer = { 0 };
-	struct gm_opencl_binary binary;
 	struct gm_kernel_image image;
+	unsigned char *binary = NULL;
+	size_t n = 0;
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -166,10 +167,10 @@ build_one(const struct options *o, const struct gm_build_ask *ask,
 	image = read_image(fds[0], ask->kernel);
 	answer.status =
 		gm_opencl_compile(o->library, o->device[0] ? o->device : NULL,
-				  &image, ask->options, &binary);
-	memcpy(answer.why, binary.why, sizeof(answer.why));
+				  &image, ask->options, &binary, &n,
+				  answer.why);
 	if (gm_write_all(fds[1], &answer, sizeof(answer)) < 0 ||
-	    gm_write_all(fds[1], binary.bytes, binary.n) < 0)
+	    gm_write_all(fds[1], binary, n) < 0)
 		_exit(EXIT_FAILURE);
 	_exit(EXIT_SUCCESS);
 }

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "agent/device/opencl.h"
-#include "agent/device/opencl_compile.h"
 #include "agent/device/spirv.h"
 #include "tests/support/spirv_kernel.h"
 #include "tests/support/tap.h"

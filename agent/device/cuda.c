@@ -797,30 +797,8 @@ static void cuda_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 static const struct gm_gpu_ops ops = OPS(cuda_open);
 static const struct gm_gpu_ops hip_ops = OPS(hip_open);
 
-static int open_row(const struct gm_device_config *config,
-		    struct gm_backend_device **ret_dev)
-{
-	return gm_stream_open(&gm_cuda_backend, &ops, config, ret_dev);
-}
+GM_STREAM_BACKEND(cuda, CUDA, ops, .prepare = cuda_prepare,
+		  GM_CUDA_CLIQUE_CALLS(GM_CUDA_SET));
 
-static int open_hip_row(const struct gm_device_config *config,
-			struct gm_backend_device **ret_dev)
-{
-	return gm_stream_open(&gm_hip_backend, &hip_ops, config, ret_dev);
-}
-
-const struct gm_backend gm_cuda_backend = {
-	.name = "cuda",
-	.kind = GPUMAP_DEVICE_CUDA,
-	.prepare = cuda_prepare,
-	.open = open_row,
-	GM_STREAM_CALLS(GM_STREAM_SET) GM_CUDA_CLIQUE_CALLS(GM_CUDA_SET)
-};
-
-const struct gm_backend gm_hip_backend = {
-	.name = "hip",
-	.kind = GPUMAP_DEVICE_HIP,
-	.prepare = hip_prepare,
-	.open = open_hip_row,
-	GM_STREAM_CALLS(GM_STREAM_SET) GM_CUDA_CLIQUE_CALLS(GM_CUDA_SET)
-};
+GM_STREAM_BACKEND(hip, HIP, hip_ops, .prepare = hip_prepare,
+		  GM_CUDA_CLIQUE_CALLS(GM_CUDA_SET));

@@ -224,12 +224,6 @@ static const struct gm_gpu_ops ops = { .bytes = sizeof(struct gm_opencl),
 				       .memory = opencl_memory,
 				       GM_OPENCL_DRIVER(GM_STREAM_DRIVER_SET) };
 
-static int open_row(const struct gm_device_config *config,
-		    struct gm_backend_device **ret_dev)
-{
-	return gm_stream_open(&gm_opencl_backend, &ops, config, ret_dev);
-}
-
 /* Loading the library takes most of the time that needs no context. */
 static void prepare(const struct gm_device_config *config)
 {
@@ -241,8 +235,4 @@ static void prepare(const struct gm_device_config *config)
 				why);
 }
 
-const struct gm_backend gm_opencl_backend = { .name = "opencl",
-					      .kind = GPUMAP_DEVICE_OPENCL,
-					      .prepare = prepare,
-					      .open = open_row,
-					      GM_STREAM_CALLS(GM_STREAM_SET) };
+GM_STREAM_BACKEND(opencl, OPENCL, ops, .prepare = prepare);

@@ -371,6 +371,20 @@ static inline int gm_stream_bind_thread(const struct gm_gpu_ops *ops,
 
 GM_STREAM_CALLS(GM_STREAM_DECLARE)
 
+/* gm_DRIVER_backend, and its members that are the driver's own. */
+#define GM_STREAM_BACKEND(driver, KIND, ops, ...)                          \
+	static int open_##driver(const struct gm_device_config *config,    \
+				 struct gm_backend_device **ret_dev)       \
+	{                                                                  \
+		return gm_stream_open(&gm_##driver##_backend, &(ops),      \
+				      config, ret_dev);                    \
+	}                                                                  \
+	const struct gm_backend gm_##driver##_backend = {                  \
+		.name = #driver, .kind = GPUMAP_DEVICE_##KIND,             \
+		.open = open_##driver, GM_STREAM_CALLS(GM_STREAM_SET)      \
+		__VA_ARGS__                                                \
+	}
+
 /* A driver's functions that are gm_DRIVER_ and the member of gm_gpu_ops. */
 #define GM_STREAM_DRIVER_DECLARE(driver, call) \
 	__typeof__(*((struct gm_gpu_ops *)0)->call) gm_##driver##_##call;

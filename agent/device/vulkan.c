@@ -58,23 +58,13 @@ struct facts {
 	bool has_fd, has_host;
 };
 
-static void ask_extensions(struct gm_vulkan *vulkan, struct facts *f)
+static int ask(struct gm_vulkan *vulkan, struct facts *f)
 {
+	const VkPhysicalDeviceFeatures *features = &f->features.features;
 	const char *names[] = { VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME,
 				VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME,
 				VK_EXT_MEMORY_BUDGET_EXTENSION_NAME };
 	bool *has[] = { &f->has_fd, &f->has_host, &vulkan->has_budget };
-
-	for (uint32_t i = 0; i < 3; i++) {
-		*has[i] = gm_vulkan_has(vulkan->physical, names[i]);
-		if (*has[i])
-			f->extensions[f->n_extensions++] = names[i];
-	}
-}
-
-static int ask(struct gm_vulkan *vulkan, struct facts *f)
-{
-	const VkPhysicalDeviceFeatures *features = &f->features.features;
 
 	vulkan->vk.vkGetPhysicalDeviceProperties2(vulkan->physical, &f->all);
 	if (f->all.properties.apiVersion < VK_API_VERSION_1_2)
@@ -87,7 +77,11 @@ static int ask(struct gm_vulkan *vulkan, struct facts *f)
 	if (!f->f12.storageBuffer8BitAccess || !f->f11.storageBuffer16BitAccess)
 		return gm_stream_lacks(&vulkan->gpu,
 				       "elements of 8 and 16 bits");
-	ask_extensions(vulkan, f);
+	for (uint32_t i = 0; i < 3; i++) {
+		*has[i] = gm_vulkan_has(vulkan->physical, names[i]);
+		if (*has[i])
+			f->extensions[f->n_extensions++] = names[i];
+	}
 	return 0;
 }
 
@@ -183,37 +177,17 @@ static void find_memory(struct gm_vulkan *vulkan, const struct facts *f)
 	vulkan->gpu.copy_times = APART_TIMES; /* a processor's, too */
 }
 
-/* The family that computes by the most queues. */
-static int find_family(struct gm_vulkan *vulkan)
-{
-	VkQueueFamilyProperties families[FAMILIES];
-	uint32_t n = FAMILIES;
-
-	vulkan->vk.vkGetPhysicalDeviceQueueFamilyProperties(vulkan->physical,
-							    &n, families);
-	for (uint32_t i = 0; i < n; i++)
-		if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) &&
-		    families[i].queueCount > vulkan->n_queues) {
-			vulkan->family = i;
-			vulkan->n_queues = families[i].queueCount;
-		}
-	if (vulkan->n_queues > GM_GPU_LANES + 1)
-		vulkan->n_queues = GM_GPU_LANES + 1;
-	return vulkan->n_queues
-		       ? 0
-		       : gm_stream_lacks(&vulkan->gpu, "queue that computes");
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
-/* With all features that it has, but for one that costs time. */
+/* With the family that computes by the most queues, and all features that it
+ * has, but for one that costs time. */
 static int make_device(struct gm_vulkan *vulkan, struct facts *f)
 {
 	static const float same[GM_GPU_LANES + 1];
-	const VkDeviceQueueCreateInfo queues = {
+	VkQueueFamilyProperties families[FAMILIES];
+	uint32_t n = FAMILIES;
+	VkDeviceQueueCreateInfo queues = {
 		GM_VK(DEVICE_QUEUE_CREATE_INFO),
-		.queueFamilyIndex = vulkan->family,
-		.queueCount = vulkan->n_queues,
 		.pQueuePriorities = same,
 	};
 	const VkDeviceCreateInfo info = {
@@ -225,6 +199,20 @@ static int make_device(struct gm_vulkan *vulkan, struct facts *f)
 		.ppEnabledExtensionNames = f->extensions,
 	};
 
+	vulkan->vk.vkGetPhysicalDeviceQueueFamilyProperties(vulkan->physical,
+							    &n, families);
+	for (uint32_t i = 0; i < n; i++)
+		if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) &&
+		    families[i].queueCount > queues.queueCount) {
+			queues.queueFamilyIndex = i;
+			queues.queueCount = families[i].queueCount;
+		}
+	if (queues.queueCount == 0)
+		return gm_stream_lacks(&vulkan->gpu, "queue that computes");
+	if (queues.queueCount > GM_GPU_LANES + 1)
+		queues.queueCount = GM_GPU_LANES + 1;
+	vulkan->family = queues.queueFamilyIndex;
+	vulkan->n_queues = queues.queueCount;
 	f->features.features.robustBufferAccess = false;
 	return gm_stream_step(&vulkan->gpu,
 			      vulkan->vk.vkCreateDevice(vulkan->physical, &info,
@@ -262,9 +250,7 @@ static int make_context(struct gm_vulkan *vulkan)
 	find_floats(vulkan, &f);
 	find_capabilities(vulkan, &f);
 	find_memory(vulkan, &f);
-	rc = find_family(vulkan);
-	if (rc == 0)
-		rc = make_device(vulkan, &f);
+	rc = make_device(vulkan, &f);
 	return rc < 0 ? rc
 		      : gm_stream_step(&vulkan->gpu,
 				       gm_vulkan_work_open(vulkan), "lanes");
@@ -341,12 +327,6 @@ static const struct gm_gpu_ops ops = { .bytes = sizeof(struct gm_vulkan),
 				       .memory = vulkan_memory,
 				       GM_VULKAN_DRIVER(GM_STREAM_DRIVER_SET) };
 
-static int open_row(const struct gm_device_config *config,
-		    struct gm_backend_device **ret_dev)
-{
-	return gm_stream_open(&gm_vulkan_backend, &ops, config, ret_dev);
-}
-
 /* Loading the driver takes most of the time that needs no device. */
 static void prepare(const struct gm_device_config *config)
 {
@@ -358,8 +338,4 @@ static void prepare(const struct gm_device_config *config)
 				&physical, why);
 }
 
-const struct gm_backend gm_vulkan_backend = { .name = "vulkan",
-					      .kind = GPUMAP_DEVICE_VULKAN,
-					      .prepare = prepare,
-					      .open = open_row,
-					      GM_STREAM_CALLS(GM_STREAM_SET) };
+GM_STREAM_BACKEND(vulkan, VULKAN, ops, .prepare = prepare);

@@ -27,6 +27,8 @@
 #define VISIBLE                                \
 	(VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | \
 	 VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+#define LOCAL  VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+#define CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
 
 /* The memory that is to be made. */
 struct wish {
@@ -34,9 +36,8 @@ struct wish {
 	VkExternalMemoryHandleTypeFlags kind; /* 0: nothing external */
 	const void *how;                      /* of that */
 	uint32_t types;                       /* a bit each */
-	bool is_device;                       /* in its heap */
-	bool is_taken;                        /* the driver has what it is of */
-	VkMemoryPropertyFlags needs, likes;
+	bool is_device; /* in its heap; else the processor has it, too */
+	bool is_taken;  /* the driver has what it is of */
 };
 
 /* The first that has the flags, for drivers put what has fewer others first. */
@@ -95,8 +96,10 @@ static VkResult back(struct gm_vulkan *vulkan, struct wish *w,
 		return result;
 	vk->vkGetBufferMemoryRequirements(vulkan->device, m->buffer, &needs);
 	w->types &= needs.memoryTypeBits;
-	if (!find_type(vulkan, w, w->needs | w->likes, &info.memoryTypeIndex) &&
-	    !find_type(vulkan, w, w->needs, &info.memoryTypeIndex))
+	if (!find_type(vulkan, w, w->is_device ? LOCAL : VISIBLE | CACHED,
+		       &info.memoryTypeIndex) &&
+	    !find_type(vulkan, w, w->is_device ? LOCAL : VISIBLE,
+		       &info.memoryTypeIndex))
 		return VK_ERROR_FEATURE_NOT_PRESENT;
 	/* A client's memory has no more than it has. */
 	info.allocationSize = w->kind == HOST ? w->bytes : needs.size;
@@ -163,8 +166,7 @@ int gm_vulkan_alloc(struct gm_gpu *gpu, uint64_t bytes, bool shareable,
 			  .kind = shareable ? FD : 0,
 			  .how = shareable ? &how : NULL,
 			  .types = UINT32_MAX,
-			  .is_device = true,
-			  .needs = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT };
+			  .is_device = true };
 	int rc;
 
 	if (shareable && !vulkan->can_share)
@@ -182,10 +184,7 @@ int gm_vulkan_pin(struct gm_gpu *gpu, uint64_t bytes,
 		  struct gm_gpu_mem **ret_mem)
 {
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
-	struct wish w = { .bytes = bytes,
-			  .types = UINT32_MAX,
-			  .needs = VISIBLE,
-			  .likes = VK_MEMORY_PROPERTY_HOST_CACHED_BIT };
+	struct wish w = { .bytes = bytes, .types = UINT32_MAX };
 	struct gm_gpu_mem *mem;
 	void *host = NULL;
 	int rc = make(vulkan, &w, &mem);
@@ -218,9 +217,7 @@ int gm_vulkan_reach(struct gm_gpu *gpu, char *at, uint64_t bytes, bool writable,
 	};
 	VkMemoryHostPointerPropertiesEXT can = { GM_VK(
 		MEMORY_HOST_POINTER_PROPERTIES_EXT) };
-	struct wish w = {
-		.bytes = bytes, .kind = HOST, .how = &how, .needs = VISIBLE
-	};
+	struct wish w = { .bytes = bytes, .kind = HOST, .how = &how };
 	int rc;
 
 	(void)writable;
@@ -301,8 +298,7 @@ int gm_vulkan_import_fd(struct gm_gpu *gpu, int fd, uint64_t bytes,
 			  .kind = FD,
 			  .how = &how,
 			  .types = UINT32_MAX,
-			  .is_device = true,
-			  .needs = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT };
+			  .is_device = true };
 	int rc;
 
 	if (how.fd < 0)

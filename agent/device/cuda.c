@@ -608,9 +608,7 @@ static int cuda_launch(struct gm_gpu *gpu, uint32_t lane,
 	if (bytes > sizeof(words))
 		return -EINVAL;
 	for (uint32_t i = 0; i < l->n_args; i++) {
-		words[i] = l->args[i].kind == GM_GPU_ARG_AT
-				   ? address_of(l->args[i].at)
-				   : l->args[i].u64;
+		words[i] = gm_stream_word(&l->args[i]);
 		params[i] = &words[i];
 	}
 	/* HIP reads what the kernel declares, whatever the size. */

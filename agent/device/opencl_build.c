@@ -30,8 +30,8 @@
 #define WAIT_S     (GM_BUILD_WAIT_S + 10)
 #define SAID_BYTES 512u /* PoCL's version has more than 128 */
 
-static int start(const struct gm_device_config *config, int socket,
-		 pid_t *ret_pid)
+static int start(struct gm_opencl *opencl,
+		 const struct gm_device_config *config)
 {
 	const char *argv[] = { config->builder,
 			       "--library",
@@ -41,31 +41,40 @@ static int start(const struct gm_device_config *config, int socket,
 			       "--cache",
 			       config->cache,
 			       NULL };
+	const struct timeval limit = { .tv_sec = WAIT_S };
 	posix_spawn_file_actions_t files;
-	int error = posix_spawn_file_actions_init(&files);
+	int pair[2], error;
 
-	if (error)
-		return -error;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	posix_spawn_file_actions_init(&files);
 	error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO,
 						 "/dev/null", O_RDONLY, 0);
 	if (error == 0)
-		error = posix_spawn_file_actions_adddup2(&files, socket,
+		error = posix_spawn_file_actions_adddup2(&files, pair[1],
 							 GM_BUILD_FD);
 	if (error == 0)
 		error = posix_spawn_file_actions_addclosefrom_np(
 			&files, GM_BUILD_FD + 1);
 	if (error == 0)
-		error = posix_spawn(ret_pid, config->builder, &files, NULL,
-				    (char *const *)(uintptr_t)argv, environ);
+		error = posix_spawn(&opencl->builder, config->builder, &files,
+				    NULL, (char *const *)(uintptr_t)argv,
+				    environ);
 	posix_spawn_file_actions_destroy(&files);
+	close(pair[1]);
+	if (error) {
+		opencl->builder = 0;
+		close(pair[0]);
+	}
+	opencl->builder_socket = pair[0];
 	return -error;
 }
 
 int gm_opencl_builder_open(struct gm_opencl *opencl,
 			   const struct gm_device_config *config)
 {
-	const struct timeval limit = { .tv_sec = WAIT_S };
-	int pair[2], rc;
+	int rc;
 
 	opencl->kept = config->operators;
 	opencl->keeps = config->operators && config->cache &&
@@ -76,20 +85,11 @@ int gm_opencl_builder_open(struct gm_opencl *opencl,
 			 "[opencl] of gpumapd.conf");
 		return -ENOENT;
 	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	rc = start(config, pair[1], &opencl->builder);
-	close(pair[1]);
-	if (rc == 0) {
-		opencl->builder_socket = pair[0];
-		return 0;
-	}
-	close(pair[0]);
-	opencl->builder = 0;
-	snprintf(opencl->gpu.why, sizeof(opencl->gpu.why),
-		 "%.300s cannot be started: %s", config->builder,
-		 strerror(-rc));
+	rc = start(opencl, config);
+	if (rc < 0)
+		snprintf(opencl->gpu.why, sizeof(opencl->gpu.why),
+			 "%.300s cannot be started: %s", config->builder,
+			 strerror(-rc));
 	return rc;
 }
 

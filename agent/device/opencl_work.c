@@ -24,10 +24,9 @@
 #include <string.h>
 #include <time.h>
 
-#define PAUSE_NS    200000 /* while callbacks are awaited */
-#define LOST_PAUSES 5000   /* so many, and no more come */
-#define ROOM_FIRST  4u     /* events of a mark */
-#define WORD_STEP   (GM_LINE / sizeof(gm_a64))
+#define PAUSE_NS   200000 /* while callbacks are awaited */
+#define ROOM_FIRST 4u     /* events of a mark */
+#define WORD_STEP  (GM_LINE / sizeof(gm_a64))
 
 /* What is behind a mark, which dispatch changes when the mark has passed. */
 struct work {
@@ -241,7 +240,7 @@ int gm_opencl_work_open(struct gm_opencl *opencl)
 }
 
 /* All work has ended, and of a library's threads some may be about to say so.
- * A device that is lost may say nothing any more, and its events are left. */
+ * Those of a device that is lost are not waited for: events are left to them. */
 void gm_opencl_work_close(struct gm_opencl *opencl)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
@@ -251,8 +250,7 @@ void gm_opencl_work_close(struct gm_opencl *opencl)
 	if (!box)
 		return;
 	pthread_mutex_lock(&box->lock);
-	for (uint32_t n = 0; box->refs > 1 && (!is_lost || n < LOST_PAUSES);
-	     n++) {
+	while (box->refs > 1 && !is_lost) {
 		pthread_mutex_unlock(&box->lock);
 		nanosleep(&pause, NULL);
 		pthread_mutex_lock(&box->lock);

@@ -286,6 +286,14 @@ static inline struct gm_gpu_arg gm_stream_number(uint64_t number)
 	return (struct gm_gpu_arg){ .kind = GM_GPU_ARG_U64, .u64 = number };
 }
 
+/* As kernels that take addresses have it.  F32: in the lower half. */
+static inline uint64_t gm_stream_word(const struct gm_gpu_arg *arg)
+{
+	if (arg->kind != GM_GPU_ARG_AT)
+		return arg->u64;
+	return (arg->at.mem ? arg->at.mem->address : 0) + arg->at.offset;
+}
+
 /* Find where the side goes on, under lock.  Returns 0; -EINVAL; -ENXIO: it is
  * staged. */
 int gm_stream_locate(struct gm_stream *stream, struct gm_stream_side *side);

@@ -23,7 +23,6 @@
 #define LANES      32u
 #define GROUP      256u
 #define FILL_BYTES 8u /* of an invocation */
-#define ARG_BYTES  8u
 
 /* Made when building: MODULES, and the words of each. */
 #include "agent/device/ops_vulkan_spirv.h"
@@ -244,81 +243,66 @@ const struct gm_gpu_kernel *gm_vulkan_find(struct gm_gpu *gpu, uint32_t op,
 
 /* ---- programs of clients ------------------------------------------------- */
 
-/* A client's module while it is read. */
-struct reader {
-	const struct gm_vulkan *vulkan;
-	const char *name;
-	char *why;      /* GM_KERNEL_WHY_BYTES */
-	uint32_t entry; /* the number of the entry point; 0: none yet */
-	uint32_t group; /* its invocations; 0: not known */
-};
-
-static int refuse(const struct reader *r, int rc, const char *what)
+static bool can(const struct gm_vulkan *vulkan, uint32_t capability)
 {
-	snprintf(r->why, GM_KERNEL_WHY_BYTES, "kernel %s: %s", r->name, what);
-	return rc;
+	for (uint32_t i = 0; i < vulkan->n_can; i++)
+		if (vulkan->can[i] == capability)
+			return true;
+	return false;
 }
 
-static int check_capability(const struct reader *r, uint32_t number)
+/* Look at a client's module, as far as drivers trust it.  Returns 0, and the
+ * invocations of its groups; else why not. */
+static int read_module(const struct gm_vulkan *vulkan,
+		       const struct gm_kernel_image *image, uint32_t *ret_group,
+		       char *ret_why)
 {
-	char what[64];
+	const uint32_t *words = image->bytes, *at = words + GM_SPIRV_HEAD;
+	const uint32_t *end = words + image->n / sizeof(*words);
+	const char *what = gm_spirv_check(words, image->n);
+	uint32_t entry = 0, group = 0;
+	int rc = -ENOEXEC;
+	char lack[64];
 
-	for (uint32_t i = 0; i < r->vulkan->n_can; i++)
-		if (r->vulkan->can[i] == number)
-			return 0;
-	snprintf(what, sizeof(what), "the row has no capability %u", number);
-	return refuse(r, -ENOEXEC, what);
-}
-
-static int read_one(struct reader *r, const uint32_t *at)
-{
-	switch (*at & 0xffff) {
-	case GM_SPIRV_CAPABILITY:
-		return check_capability(r, at[1]);
-	case GM_SPIRV_ENTRY_POINT:
-		if (gm_spirv_is_entry(at, MODEL_COMPUTE, r->name))
-			r->entry = at[2];
-		return 0;
-	case GM_SPIRV_EXECUTION_MODE:
-		if (at[1] != r->entry || at[2] != MODE_LOCAL_SIZE ||
-		    *at >> 16 < 6)
-			return 0;
-		r->group = at[3];
-		return at[3] > 0 && at[3] <= r->vulkan->group_max &&
-				       at[4] == 1 && at[5] == 1
-			       ? 0
-			       : refuse(r, -ENOEXEC,
-					"its groups are too large, or have "
-					"another dimension");
-	case GM_SPIRV_DECORATE:
-		return at[2] == DECORATION_DESCRIPTOR_SET
-			       ? refuse(r, -ENOEXEC, "it has descriptors")
-			       : 0;
-	default:
-		return 0;
+	if (!what && words[1] > VERSION_LAST)
+		what = "it is no SPIR-V of Vulkan 1.2";
+	for (; !what && at < end; at += *at >> 16) {
+		switch (*at & 0xffff) {
+		case GM_SPIRV_CAPABILITY:
+			snprintf(lack, sizeof(lack),
+				 "the row has no capability %u", at[1]);
+			what = can(vulkan, at[1]) ? NULL : lack;
+			break;
+		case GM_SPIRV_ENTRY_POINT:
+			if (gm_spirv_is_entry(at, MODEL_COMPUTE, image->kernel))
+				entry = at[2];
+			break;
+		case GM_SPIRV_EXECUTION_MODE:
+			if (at[1] != entry || at[2] != MODE_LOCAL_SIZE ||
+			    *at >> 16 < 6)
+				break;
+			group = at[3];
+			if (group == 0 || group > vulkan->group_max ||
+			    at[4] != 1 || at[5] != 1)
+				what = "its groups are too large, or have "
+				       "another dimension";
+			break;
+		case GM_SPIRV_DECORATE:
+			if (at[2] == DECORATION_DESCRIPTOR_SET)
+				what = "it has descriptors";
+		}
 	}
-}
-
-static int read_module(struct reader *r, const struct gm_kernel_image *image)
-{
-	const uint32_t *words = image->bytes;
-	const char *why = gm_spirv_check(words, image->n);
-	int rc = 0;
-
-	if (why)
-		return refuse(r, -ENOEXEC, why);
-	if (words[1] > VERSION_LAST)
-		return refuse(r, -ENOEXEC, "it is no SPIR-V of Vulkan 1.2");
-	for (const uint32_t *at = words + GM_SPIRV_HEAD;
-	     rc == 0 && at < words + image->n / sizeof(*at); at += *at >> 16)
-		rc = read_one(r, at);
-	if (rc < 0)
-		return rc;
-	if (!r->entry)
-		return refuse(r, -ENOENT, "no compute shader has this name");
-	return r->group ? 0
-			: refuse(r, -ENOEXEC,
-				 "the size of its groups is no constant");
+	if (!what && !entry) {
+		what = "no compute shader has this name";
+		rc = -ENOENT;
+	}
+	if (!what && !group)
+		what = "the size of its groups is no constant";
+	if (what)
+		snprintf(ret_why, GM_KERNEL_WHY_BYTES, "kernel %s: %s",
+			 image->kernel, what);
+	*ret_group = group;
+	return what ? rc : 0;
 }
 
 int gm_vulkan_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
@@ -327,26 +311,25 @@ int gm_vulkan_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 		   char ret_why[GM_KERNEL_WHY_BYTES])
 {
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
-	struct reader r = { vulkan, image->kernel, ret_why, 0, 0 };
-	struct gm_vulkan_kernel *k;
-	int rc = read_module(&r, image);
+	struct gm_vulkan_kernel *k = calloc(1, sizeof(*k));
+	int rc = k ? read_module(vulkan, image, &k->each, ret_why) : -ENOMEM;
 
-	if (rc < 0)
-		return rc;
-	k = calloc(1, sizeof(*k));
-	if (!k)
-		return -ENOMEM;
-	rc = gm_stream_check(gpu, make_kernel(vulkan, image->bytes,
-					      image->n / sizeof(uint32_t),
-					      image->kernel, 0, k));
+	if (rc == 0) {
+		rc = gm_stream_check(gpu,
+				     make_kernel(vulkan, image->bytes,
+						 image->n / sizeof(uint32_t),
+						 image->kernel, 0, k));
+		if (rc < 0)
+			snprintf(ret_why, GM_KERNEL_WHY_BYTES,
+				 "kernel %s: the driver refuses it",
+				 image->kernel);
+		if (rc < 0 && rc != -ENOMEM && rc != -ENOTRECOVERABLE)
+			rc = -ENOEXEC;
+	}
 	if (rc < 0) {
 		free(k);
-		return refuse(
-			&r,
-			rc == -ENOMEM || rc == -ENOTRECOVERABLE ? rc : -ENOEXEC,
-			"the driver refuses it");
+		return rc;
 	}
-	k->each = r.group;
 	*ret_program = (struct gm_gpu_program *)k; /* has nothing else */
 	*ret_kernel = (const struct gm_gpu_kernel *)k;
 	return 0;
@@ -363,32 +346,6 @@ void gm_vulkan_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 
 /* ---- launches ------------------------------------------------------------ */
 
-/* Numbers in the order of the arguments. */
-static void fill_in(const struct gm_gpu_launch *l, unsigned char *ret)
-{
-	for (uint32_t i = 0; i < l->n_args; i++) {
-		const struct gm_gpu_arg *arg = &l->args[i];
-		uint64_t number = 0;
-
-		switch (arg->kind) {
-		case GM_GPU_ARG_AT:
-			number = arg->at.mem
-					 ? arg->at.mem->address + arg->at.offset
-					 : 0;
-			break;
-		case GM_GPU_ARG_F32:
-			memcpy(&number, &arg->f32, sizeof(arg->f32));
-			break;
-		default:
-			number = arg->u64; /* the bits of F64, too */
-		}
-		memcpy(ret + (size_t)i * ARG_BYTES, &number, sizeof(number));
-	}
-	if (l->params_bytes)
-		memcpy(ret + (size_t)l->n_args * ARG_BYTES, l->params,
-		       l->params_bytes);
-}
-
 int gm_vulkan_launch(struct gm_gpu *gpu, uint32_t lane,
 		     const struct gm_gpu_launch *l)
 {
@@ -396,19 +353,22 @@ int gm_vulkan_launch(struct gm_gpu *gpu, uint32_t lane,
 	const struct gm_vulkan_calls *vk = &vulkan->vk;
 	const struct gm_vulkan_kernel *k =
 		(const struct gm_vulkan_kernel *)l->kernel;
-	unsigned char push[GM_VULKAN_PUSH_BYTES] = { 0 };
+	uint64_t push[GM_VULKAN_PUSH_BYTES / sizeof(uint64_t)] = { 0 };
 	uint64_t groups = l->n / k->each + (l->n % k->each != 0), rows = 1;
 	VkCommandBuffer commands;
 	int rc;
 
-	if (l->params_bytes > vulkan->push_max - l->n_args * ARG_BYTES ||
+	if (l->params_bytes > vulkan->push_max - l->n_args * sizeof(push[0]) ||
 	    (l->op == GPUMAP_OP_RUN && groups > vulkan->groups_max))
 		return -EINVAL;
 	if (groups > vulkan->groups_max) {
 		rows = (groups - 1) / vulkan->groups_max + 1;
 		groups = vulkan->groups_max;
 	}
-	fill_in(l, push);
+	for (uint32_t i = 0; i < l->n_args; i++)
+		push[i] = gm_stream_word(&l->args[i]);
+	if (l->params_bytes)
+		memcpy(push + l->n_args, l->params, l->params_bytes);
 	rc = gm_vulkan_record(vulkan, lane, &commands);
 	if (rc < 0)
 		return rc;

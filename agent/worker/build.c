@@ -29,7 +29,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/common/node_clock.h"
 #include "agent/common/fds.h"
 #include "agent/common/write_all.h"
 #include "agent/device/opencl.h"
@@ -58,35 +57,26 @@ static void __attribute__((noreturn)) usage(const char *why)
 static struct options parse(int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "library", required_argument, NULL, 'l' },
-		{ "device", required_argument, NULL, 'd' },
-		{ "cache", required_argument, NULL, 'c' },
-		{ "limit", required_argument, NULL, 't' },
+		{ "library", required_argument, NULL, 0 },
+		{ "device", required_argument, NULL, 0 },
+		{ "cache", required_argument, NULL, 0 },
+		{ "limit", required_argument, NULL, 0 },
 		{ 0 },
 	};
-	struct options o = { .limit_s = GM_BUILD_LIMIT_S, .device = "" };
-	int c;
+	const char *given[] = { NULL, "", NULL, NULL };
+	struct options o = { .limit_s = GM_BUILD_LIMIT_S };
+	int c, i = 0;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		switch (c) {
-		case 'l':
-			o.library = optarg;
-			break;
-		case 'd':
-			o.device = optarg;
-			break;
-		case 'c':
-			o.cache = optarg;
-			break;
-		case 't':
-			o.limit_s = strtoul(optarg, NULL, 10);
-			break;
-		default:
-			usage("unknown option");
-		}
-	}
-	if (!o.library || !o.cache || o.limit_s < 1 || o.limit_s > 3600)
+	while ((c = getopt_long(argc, argv, "", known, &i)) == 0)
+		given[i] = optarg;
+	o.library = given[0];
+	o.device = given[1];
+	o.cache = given[2];
+	if (given[3])
+		o.limit_s = strtoul(given[3], NULL, 10);
+	if (c != -1 || !o.library || !o.cache || o.limit_s < 1 ||
+	    o.limit_s > 3600)
 		usage("--library and --cache are needed, and a limit of 1 to "
 		      "3600");
 	return o;
@@ -202,23 +192,16 @@ static int receive(struct gm_build_ask *ret_ask, int ret_fds[2])
  * -ETIMEDOUT; -EPIPE: the worker is gone. */
 static int wait_for(int pidfd)
 {
-	uint64_t until =
-		gm_node_clock_now() + GM_BUILD_WAIT_S * UINT64_C(1000000000);
 	struct pollfd polled[] = { { .fd = pidfd, .events = POLLIN },
 				   { .fd = GM_BUILD_FD } };
+	int rc;
 
-	for (;;) {
-		uint64_t now = gm_node_clock_now();
-		int rc;
-
-		if (now >= until)
-			return -ETIMEDOUT;
-		rc = poll(polled, 2, (int)((until - now) / 1000000) + 1);
-		if (rc > 0 && polled[0].revents)
-			return 0;
-		if (rc > 0 && polled[1].revents)
-			return -EPIPE;
-	}
+	do {
+		rc = poll(polled, 2, (int)GM_BUILD_WAIT_S * 1000);
+	} while (rc < 0 && errno == EINTR);
+	if (rc <= 0)
+		return rc < 0 ? -errno : -ETIMEDOUT;
+	return polled[0].revents ? 0 : -EPIPE;
 }
 
 static unsigned long ms_of(const struct timeval *time)

@@ -114,42 +114,39 @@ static int make_lanes(struct gm_opencl *opencl)
 	const struct gm_opencl_calls *cl = opencl->cl;
 	const size_t bytes = (size_t)GM_GPU_LANES * GM_LINE;
 	gm_cl_int error = GM_CL_SUCCESS;
+	int rc;
 
+	opencl->context = cl->clCreateContext(NULL, 1, &opencl->device, NULL,
+					      NULL, &error);
+	rc = gm_stream_step(&opencl->gpu, error, "clCreateContext");
+	if (rc == 0)
+		rc = gm_opencl_work_open(opencl);
+	if (rc < 0)
+		return rc;
 	opencl->words = aligned_alloc(GM_LINE, bytes);
 	if (!opencl->words)
 		return -ENOMEM;
 	memset(opencl->words, 0, bytes);
-	for (uint32_t i = 0; i <= GM_GPU_SLOW; i++) {
+	for (uint32_t i = 0; i <= GM_GPU_SLOW && error == GM_CL_SUCCESS; i++) {
 		opencl->queues[i] = cl->clCreateCommandQueue(
 			opencl->context, opencl->device, 0, &error);
-		if (error != GM_CL_SUCCESS)
-			return gm_stream_step(&opencl->gpu, error,
-					      "clCreateCommandQueue");
 		if (i < GM_GPU_LANES)
 			opencl->gpu.words[i] =
 				opencl->words + i * (GM_LINE / sizeof(gm_a64));
 	}
-	return 0;
+	return gm_stream_step(&opencl->gpu, error, "clCreateCommandQueue");
 }
 
 static int make_ready(struct gm_opencl *opencl,
 		      const struct gm_device_config *config, uint64_t at_ns[4])
 {
 	const char *library = config->library ? config->library : "";
-	gm_cl_int error = GM_CL_SUCCESS;
 	int rc = gm_opencl_library(library, config->uuid, &opencl->cl,
 				   &opencl->device, opencl->gpu.why);
 
 	at_ns[1] = gm_node_clock_now();
 	if (rc == 0)
 		rc = find_abilities(opencl);
-	if (rc < 0)
-		return rc;
-	opencl->context = opencl->cl->clCreateContext(NULL, 1, &opencl->device,
-						      NULL, NULL, &error);
-	rc = gm_stream_step(&opencl->gpu, error, "clCreateContext");
-	if (rc == 0)
-		rc = gm_opencl_work_open(opencl);
 	if (rc == 0)
 		rc = make_lanes(opencl);
 	at_ns[2] = gm_node_clock_now();

@@ -60,8 +60,9 @@ struct gm_opencl;
 
 /* One of an operator or of a program. */
 struct gm_opencl_kernel {
-	gm_cl any;       /* operands may begin at any byte */
-	gm_cl whole;     /* with whole elements; NULL: there is none */
+	/* Operands may begin at any byte, or [1] with whole elements: NULL
+	 * where there is none. */
+	gm_cl of[2];
 	uint32_t group;  /* items */
 	uint32_t each;   /* elements, or bytes, that go together */
 	uint32_t items;  /* for those */
@@ -74,7 +75,7 @@ struct gm_opencl {
 	struct gm_gpu gpu;
 	const struct gm_opencl_calls *cl;
 	gm_cl device, context;
-	gm_cl any, whole; /* operators; whole: NULL on a CPU */
+	gm_cl operators[2]; /* as the kernels; [1]: NULL on a CPU */
 	uint32_t n_kernels;
 	struct gm_opencl_kernel kernels[GM_OPENCL_KERNELS];
 	bool is_cpu;

@@ -33,22 +33,25 @@ static const char operators[] =
 
 /* ---- operators ----------------------------------------------------------- */
 
-static int build_operators(struct gm_opencl *opencl, bool is_any,
-			   gm_cl *ret_program)
+int gm_opencl_operators(struct gm_opencl *opencl)
 {
+	static const char *const kept[] = { "operators-any",
+					    "operators-whole" };
 	const struct gm_kernel_image text = { operators, sizeof(operators) - 1,
 					      "" };
 	char options[GM_BUILD_OPTIONS], log[GM_BUILD_LOG];
-	int rc;
+	int rc = 0;
 
-	snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s%s%s",
-		 opencl->has_f32 ? " -DGM_F32" : "",
-		 opencl->has_f64 ? " -DGM_F64" : "",
-		 opencl->is_cpu ? "" : " -DGM_LANES",
-		 is_any ? " -DGM_ANY" : "");
-	rc = gm_opencl_build(opencl, &text, options,
-			     is_any ? "operators-any" : "operators-whole",
-			     ret_program, log);
+	gm_stream_say_floats(opencl->has_f32, opencl->has_f64);
+	for (int i = 0; rc == 0 && i < (opencl->is_cpu ? 1 : 2); i++) {
+		snprintf(options, sizeof(options), "-cl-std=CL1.2%s%s%s%s",
+			 opencl->has_f32 ? " -DGM_F32" : "",
+			 opencl->has_f64 ? " -DGM_F64" : "",
+			 opencl->is_cpu ? "" : " -DGM_LANES",
+			 i ? "" : " -DGM_ANY");
+		rc = gm_opencl_build(opencl, &text, options, kept[i],
+				     &opencl->operators[i], log);
+	}
 	if (rc < 0)
 		gm_log(GM_LOG_WARNING, "operators_missing",
 		       "code=%d compiler=%s", rc, gm_quote(log).text);
@@ -58,29 +61,18 @@ static int build_operators(struct gm_opencl *opencl, bool is_any,
 	return rc == -ENOEXEC ? 0 : rc;
 }
 
-int gm_opencl_operators(struct gm_opencl *opencl)
-{
-	int rc = build_operators(opencl, true, &opencl->any);
-
-	gm_stream_say_floats(opencl->has_f32, opencl->has_f64);
-	if (rc == 0 && opencl->any && !opencl->is_cpu)
-		rc = build_operators(opencl, false, &opencl->whole);
-	return rc;
-}
-
 void gm_opencl_operators_close(struct gm_opencl *opencl)
 {
 	const struct gm_opencl_calls *cl = opencl->cl;
 
-	for (uint32_t i = 0; i < opencl->n_kernels; i++) {
-		(void)cl->clReleaseKernel(opencl->kernels[i].any);
-		if (opencl->kernels[i].whole)
-			(void)cl->clReleaseKernel(opencl->kernels[i].whole);
+	for (int i = 0; i < 2; i++) {
+		for (uint32_t k = 0; k < opencl->n_kernels; k++)
+			if (opencl->kernels[k].of[i])
+				(void)cl->clReleaseKernel(
+					opencl->kernels[k].of[i]);
+		if (opencl->operators[i])
+			(void)cl->clReleaseProgram(opencl->operators[i]);
 	}
-	if (opencl->any)
-		(void)cl->clReleaseProgram(opencl->any);
-	if (opencl->whole)
-		(void)cl->clReleaseProgram(opencl->whole);
 }
 
 static gm_cl kernel_of(struct gm_opencl *opencl, gm_cl program,
@@ -123,17 +115,17 @@ const struct gm_gpu_kernel *gm_opencl_find(struct gm_gpu *gpu, uint32_t op,
 	if (opencl->n_kernels == GM_OPENCL_KERNELS ||
 	    gm_operators_name(gm_operators_of(op), dtype, to, name) < 0)
 		return NULL;
-	k->any = kernel_of(opencl, opencl->any, name);
-	if (!k->any)
+	for (int i = 0; i < 2; i++)
+		k->of[i] = kernel_of(opencl, opencl->operators[i], name);
+	if (!k->of[0])
 		return NULL;
-	k->whole = kernel_of(opencl, opencl->whole, name);
 	k->each = is_one ? GM_REDUCE_CHUNK : 1;
 	k->items = is_one && !opencl->is_cpu ? LANES : 1;
 	if (op == GPUMAP_OP_FILL)
 		k->each = FILL_BYTES;
 	k->group = is_one && opencl->is_cpu
 			   ? 1
-			   : group_of(opencl, k->any,
+			   : group_of(opencl, k->of[0],
 				      opencl->is_cpu ? GROUP_CPU : GROUP_GPU);
 	opencl->n_kernels++;
 	return (const struct gm_gpu_kernel *)k;
@@ -164,19 +156,20 @@ int gm_opencl_load(struct gm_gpu *gpu, const struct gm_kernel_image *image,
 		free(p);
 		return rc;
 	}
-	p->kernel.any = kernel_of(opencl, p->program, image->kernel);
-	if (!p->kernel.any) {
+	p->kernel.of[0] = kernel_of(opencl, p->program, image->kernel);
+	if (!p->kernel.of[0]) {
 		snprintf(ret_why, GM_KERNEL_WHY_BYTES,
 			 "the library does not find kernel %s", image->kernel);
 		(void)opencl->cl->clReleaseProgram(p->program);
 		free(p);
 		return gm_stream_is_lost(gpu) ? -ENOTRECOVERABLE : -ENOENT;
 	}
-	(void)opencl->cl->clGetKernelInfo(p->kernel.any, GM_CL_KERNEL_NUM_ARGS,
+	(void)opencl->cl->clGetKernelInfo(p->kernel.of[0],
+					  GM_CL_KERNEL_NUM_ARGS,
 					  sizeof(p->kernel.n_args),
 					  &p->kernel.n_args, NULL);
 	p->kernel.each = p->kernel.items = 1;
-	p->kernel.group = group_of(opencl, p->kernel.any, GROUP_RUN);
+	p->kernel.group = group_of(opencl, p->kernel.of[0], GROUP_RUN);
 	*ret_program = p;
 	*ret_kernel = (const struct gm_gpu_kernel *)&p->kernel;
 	return 0;
@@ -186,7 +179,7 @@ void gm_opencl_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 {
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 
-	(void)opencl->cl->clReleaseKernel(program->kernel.any);
+	(void)opencl->cl->clReleaseKernel(program->kernel.of[0]);
 	(void)opencl->cl->clReleaseProgram(program->program);
 	free(program);
 }
@@ -250,7 +243,7 @@ int gm_opencl_launch(struct gm_gpu *gpu, uint32_t lane,
 	struct gm_opencl *opencl = (struct gm_opencl *)gpu;
 	const struct gm_opencl_kernel *k =
 		(const struct gm_opencl_kernel *)l->kernel;
-	gm_cl kernel = k->whole && l->is_whole ? k->whole : k->any;
+	gm_cl kernel = k->of[l->is_whole && k->of[1]];
 	size_t group = k->group;
 	size_t items = (l->n / k->each + (l->n % k->each != 0)) * k->items;
 	size_t all = (items / group + (items % group != 0)) * group;

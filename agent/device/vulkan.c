@@ -292,39 +292,12 @@ static void vulkan_close(struct gm_gpu *gpu)
 	free(vulkan->kernels);
 }
 
-/* The budget of a CPU is that of the machine, and changes with all it does. */
-static int vulkan_memory(struct gm_gpu *gpu,
-			 struct gm_device_memory *ret_memory)
-{
-	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
-	uint32_t heap = vulkan->heap;
-	VkPhysicalDeviceMemoryBudgetPropertiesEXT b = { GM_VK(
-		PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT) };
-	VkPhysicalDeviceMemoryProperties2 properties = {
-		GM_VK(PHYSICAL_DEVICE_MEMORY_PROPERTIES_2), &b
-	};
-	uint64_t left;
-
-	ret_memory->total = vulkan->types.memoryHeaps[heap].size;
-	ret_memory->free = gm_vulkan_memory_left(vulkan);
-	if (!vulkan->has_budget || vulkan->is_cpu)
-		return 0;
-	vulkan->vk.vkGetPhysicalDeviceMemoryProperties2(vulkan->physical,
-							&properties);
-	left = b.heapBudget[heap] > b.heapUsage[heap]
-		       ? b.heapBudget[heap] - b.heapUsage[heap]
-		       : 0;
-	if (left < ret_memory->free)
-		ret_memory->free = left;
-	return 0;
-}
-
 static const struct gm_gpu_ops ops = { .bytes = sizeof(struct gm_vulkan),
 				       .maker = "Vulkan",
 				       .meaning = meaning,
 				       .open = vulkan_open,
 				       .close = vulkan_close,
-				       .memory = vulkan_memory,
+
 				       GM_VULKAN_DRIVER(GM_STREAM_DRIVER_SET) };
 
 /* Loading the driver takes most of the time that needs no device. */

@@ -153,9 +153,6 @@ static inline VkBuffer gm_vulkan_memory_of(const struct gm_gpu_mem *mem)
 	return ((const struct gm_vulkan_mem *)mem)->buffer;
 }
 
-/* The device's memory less what was handed out and imported. */
-uint64_t gm_vulkan_memory_left(const struct gm_vulkan *vulkan);
-
 /* ---- vulkan_work.c ------------------------------------------------------- */
 
 VkResult gm_vulkan_work_open(struct gm_vulkan *vulkan);
@@ -179,8 +176,8 @@ void gm_vulkan_operators_close(struct gm_vulkan *vulkan);
 /* clang-format off */
 
 #define GM_VULKAN_DRIVER(CALL) \
-	CALL(vulkan, alloc) CALL(vulkan, pin) CALL(vulkan, reach) \
-	CALL(vulkan, release) CALL(vulkan, export_fd) \
+	CALL(vulkan, memory) CALL(vulkan, alloc) CALL(vulkan, pin) \
+	CALL(vulkan, reach) CALL(vulkan, release) CALL(vulkan, export_fd) \
 	CALL(vulkan, import_fd) CALL(vulkan, copy) CALL(vulkan, fill) \
 	CALL(vulkan, launch) CALL(vulkan, mark) CALL(vulkan, passed) \
 	CALL(vulkan, wait) CALL(vulkan, after) CALL(vulkan, finish) \

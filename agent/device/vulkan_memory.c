@@ -135,12 +135,38 @@ static int make(struct gm_vulkan *vulkan, struct wish *w,
 	return 0;
 }
 
-uint64_t gm_vulkan_memory_left(const struct gm_vulkan *vulkan)
+static uint64_t memory_left(const struct gm_vulkan *vulkan)
 {
 	uint64_t all = vulkan->types.memoryHeaps[vulkan->heap].size;
 	uint64_t used = gm_get(&vulkan->used);
 
 	return used < all ? all - used : 0;
+}
+
+/* The budget of a CPU is that of the machine, and changes with all it does. */
+int gm_vulkan_memory(struct gm_gpu *gpu, struct gm_device_memory *ret_memory)
+{
+	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
+	uint32_t heap = vulkan->heap;
+	VkPhysicalDeviceMemoryBudgetPropertiesEXT b = { GM_VK(
+		PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT) };
+	VkPhysicalDeviceMemoryProperties2 properties = {
+		GM_VK(PHYSICAL_DEVICE_MEMORY_PROPERTIES_2), &b
+	};
+	uint64_t left;
+
+	ret_memory->total = vulkan->types.memoryHeaps[heap].size;
+	ret_memory->free = memory_left(vulkan);
+	if (!vulkan->has_budget || vulkan->is_cpu)
+		return 0;
+	vulkan->vk.vkGetPhysicalDeviceMemoryProperties2(vulkan->physical,
+							&properties);
+	left = b.heapBudget[heap] > b.heapUsage[heap]
+		       ? b.heapBudget[heap] - b.heapUsage[heap]
+		       : 0;
+	if (left < ret_memory->free)
+		ret_memory->free = left;
+	return 0;
 }
 
 static void count(struct gm_vulkan *vulkan, struct gm_gpu_mem *mem)
@@ -171,8 +197,7 @@ int gm_vulkan_alloc(struct gm_gpu *gpu, uint64_t bytes, bool shareable,
 
 	if (shareable && !vulkan->can_share)
 		return -EOPNOTSUPP;
-	if (w.bytes > vulkan->alloc_max ||
-	    w.bytes > gm_vulkan_memory_left(vulkan))
+	if (w.bytes > vulkan->alloc_max || w.bytes > memory_left(vulkan))
 		return -ENOMEM;
 	rc = make(vulkan, &w, ret_mem);
 	if (rc == 0)

@@ -200,32 +200,16 @@ static int wait_for(struct gm_vulkan *vulkan, const struct gm_vulkan_lane *lane,
 
 /* ---- work ---------------------------------------------------------------- */
 
-static int copy(struct gm_vulkan *vulkan, uint32_t lane, struct gm_gpu_at to,
-		struct gm_gpu_at from, uint64_t bytes)
-{
-	const VkBufferCopy region = { .srcOffset = from.offset,
-				      .dstOffset = to.offset,
-				      .size = bytes };
-	VkCommandBuffer commands;
-	int rc = gm_vulkan_record(vulkan, lane, &commands);
-
-	if (rc == 0)
-		vulkan->vk.vkCmdCopyBuffer(commands,
-					   gm_vulkan_memory_of(from.mem),
-					   gm_vulkan_memory_of(to.mem), 1,
-					   &region);
-	return rc;
-}
-
 /* By way of memory that the device reaches: waits for each part of it. */
-static int bounce(struct gm_vulkan *vulkan, struct gm_gpu_at to,
+static int bounce(struct gm_gpu *gpu, struct gm_gpu_at to,
 		  struct gm_gpu_at from, uint64_t bytes)
 {
+	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
 	struct gm_gpu_at at = { 0 };
 	uint64_t part;
-	int rc = vulkan->bounce ? 0
-				: gm_vulkan_pin(&vulkan->gpu, BOUNCE_BYTES,
-						&vulkan->bounce);
+	int rc = vulkan->bounce
+			 ? 0
+			 : gm_vulkan_pin(gpu, BOUNCE_BYTES, &vulkan->bounce);
 
 	at.mem = vulkan->bounce;
 	for (; rc == 0 && bytes > 0; bytes -= part) {
@@ -233,10 +217,10 @@ static int bounce(struct gm_vulkan *vulkan, struct gm_gpu_at to,
 		if (!from.mem)
 			memcpy(at.mem->host, (void *)(uintptr_t)from.offset,
 			       part);
-		rc = copy(vulkan, GM_GPU_SLOW, from.mem ? at : to,
-			  from.mem ? from : at, part);
+		rc = gm_vulkan_copy(gpu, GM_GPU_SLOW, from.mem ? at : to,
+				    from.mem ? from : at, part);
 		if (rc == 0)
-			rc = gm_vulkan_finish(&vulkan->gpu, GM_GPU_SLOW);
+			rc = gm_vulkan_finish(gpu, GM_GPU_SLOW);
 		if (rc == 0 && !to.mem)
 			memcpy((void *)(uintptr_t)to.offset, at.mem->host,
 			       part);
@@ -251,10 +235,23 @@ int gm_vulkan_copy(struct gm_gpu *gpu, uint32_t lane, struct gm_gpu_at to,
 {
 	struct gm_vulkan *vulkan = (struct gm_vulkan *)gpu;
 
-	if (to.mem && from.mem)
-		return copy(vulkan, lane, to, from, bytes);
+	const VkBufferCopy region = { .srcOffset = from.offset,
+				      .dstOffset = to.offset,
+				      .size = bytes };
+	VkCommandBuffer commands;
+	int rc;
+
 	/* Dispatch has memory for all that it copies. */
-	return lane == GM_GPU_SLOW ? bounce(vulkan, to, from, bytes) : -EINVAL;
+	if (!to.mem || !from.mem)
+		return lane == GM_GPU_SLOW ? bounce(gpu, to, from, bytes)
+					   : -EINVAL;
+	rc = gm_vulkan_record(vulkan, lane, &commands);
+	if (rc == 0)
+		vulkan->vk.vkCmdCopyBuffer(commands,
+					   gm_vulkan_memory_of(from.mem),
+					   gm_vulkan_memory_of(to.mem), 1,
+					   &region);
+	return rc;
 }
 
 /* Vulkan fills whole words. */

@@ -40,11 +40,7 @@ struct process {
 
 static struct process of_cuda = { .result = GM_CU_NOT_INITIALIZED };
 static struct process of_hip = { .result = GM_CU_NOT_INITIALIZED };
-
-static const char *maker(const struct gm_cuda *cuda)
-{
-	return cuda->driver->is_hip ? "HIP" : "CUDA";
-}
+static const struct gm_gpu_ops ops, hip_ops;
 
 /* In words, behind @what and with what helps. */
 static void explain(const struct gm_cuda *cuda, gm_cu_result result,
@@ -56,7 +52,7 @@ static void explain(const struct gm_cuda *cuda, gm_cu_result result,
 
 	snprintf(ret_why, bytes, "%s%s%s %u %s%s%s",
 		 gm_driver_call(cuda->driver, what), *what ? ": " : "",
-		 maker(cuda), result, gm_cuerror_name(result),
+		 cuda->gpu.ops->maker, result, gm_cuerror_name(result),
 		 remedy ? ": " : "", remedy ? remedy : "");
 }
 
@@ -455,10 +451,11 @@ static int make_ready(struct gm_cuda *cuda, const char *uuid)
 	return rc < 0 ? rc : make_lanes(cuda);
 }
 
-static int open_of(struct process *process, struct gm_gpu *gpu,
-		   const struct gm_device_config *config, char *ret_took)
+static int cuda_open(struct gm_gpu *gpu, const struct gm_device_config *config,
+		     char *ret_took)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)gpu;
+	struct process *process = gpu->ops == &hip_ops ? &of_hip : &of_cuda;
 	uint64_t at_ns[4] = { gm_node_clock_now() };
 	int rc = init_driver(process, config, gpu->why);
 
@@ -477,18 +474,6 @@ static int open_of(struct process *process, struct gm_gpu *gpu,
 	at_ns[3] = gm_node_clock_now();
 	gm_stream_took(at_ns, ret_took);
 	return rc;
-}
-
-static int cuda_open(struct gm_gpu *gpu, const struct gm_device_config *config,
-		     char *ret_took)
-{
-	return open_of(&of_cuda, gpu, config, ret_took);
-}
-
-static int hip_open(struct gm_gpu *gpu, const struct gm_device_config *config,
-		    char *ret_took)
-{
-	return open_of(&of_hip, gpu, config, ret_took);
 }
 
 static void cuda_close(struct gm_gpu *gpu)
@@ -735,7 +720,8 @@ static int refuse(struct gm_cuda *cuda, gm_cu_result result, const char *log,
 {
 	if (log[0])
 		snprintf(ret_why, GM_KERNEL_WHY_BYTES, "%s %u %s: %s",
-			 maker(cuda), result, gm_cuerror_name(result), log);
+			 cuda->gpu.ops->maker, result, gm_cuerror_name(result),
+			 log);
 	else
 		explain(cuda, result, "", ret_why, GM_KERNEL_WHY_BYTES);
 	return gm_cuda_suspect(cuda, result);
@@ -778,10 +764,10 @@ static void cuda_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 }
 
 /* clang-format off */
-#define OPS(OPEN)                                                          \
+#define OPS(MAKER)                                                         \
 	{                                                                  \
-		.bytes = sizeof(struct gm_cuda), .open = OPEN,             \
-		.close = cuda_close, .bind = cuda_bind,                    \
+		.bytes = sizeof(struct gm_cuda), .maker = MAKER,           \
+		.open = cuda_open, .close = cuda_close, .bind = cuda_bind, \
 		.memory = cuda_memory, .copy = cuda_copy,                  \
 		.fill = cuda_fill, .launch = cuda_launch,                  \
 		.mark = cuda_mark, .passed = cuda_passed,                  \
@@ -792,8 +778,8 @@ static void cuda_unload(struct gm_gpu *gpu, struct gm_gpu_program *program)
 	}
 /* clang-format on */
 
-static const struct gm_gpu_ops ops = OPS(cuda_open);
-static const struct gm_gpu_ops hip_ops = OPS(hip_open);
+static const struct gm_gpu_ops ops = OPS("CUDA");
+static const struct gm_gpu_ops hip_ops = OPS("HIP");
 
 GM_STREAM_BACKEND(cuda, CUDA, ops, .prepare = cuda_prepare,
 		  GM_CUDA_CLIQUE_CALLS(GM_CUDA_SET));

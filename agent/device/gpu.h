@@ -125,9 +125,9 @@ struct gm_gpu {
 struct gm_gpu_ops {
 	uint32_t bytes; /* of the driver's own struct gm_gpu */
 
-	/* The driver's name, and what a number of its means: 0 or a status of
-	 * device.h.  NULL: it calls none of gm_stream_check(), _step() and
-	 * _lose_by(). */
+	/* Whose the driver is, for people, and what a number of its means: 0
+	 * or a status of device.h.  NULL: it calls none of gm_stream_check(),
+	 * _step() and _lose_by(). */
 	const char *maker;
 	int (*meaning)(int code, const char **ret_name);
 

@@ -243,8 +243,8 @@ int gm_stream_find_id(const struct gm_gpu_facts *facts, uint32_t n,
 /* When opening began, and its three parts ended. */
 void gm_stream_took(const uint64_t at_ns[4], char ret_took[GM_TOOK_BYTES]);
 
-/* What a driver's number means for the caller: 0; -errno; -ENOTRECOVERABLE, and
- * the device is lost.  Threads: any */
+/* The meaning of a driver's number for the caller: 0; -errno; -ENOTRECOVERABLE,
+ * and the device is lost.  Threads: any */
 int gm_stream_check(struct gm_gpu *gpu, int code);
 
 /* The device is of no use any more: a number says so.  Returns

@@ -227,7 +227,7 @@ int gm_opencl_build(struct gm_opencl *opencl,
  */
 int gm_opencl_compile(const char *library, const char *id,
 		      const struct gm_kernel_image *image, const char *options,
-		      unsigned char **ret_binary, size_t *ret_n,
+		      struct gm_kernel_image *ret_binary,
 		      char ret_why[GM_BUILD_LOG]);
 
 /*

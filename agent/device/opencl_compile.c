@@ -237,7 +237,8 @@ static int create(const struct compiler *c, gm_cl context,
 	return error == GM_CL_OUT_OF_HOST_MEMORY ? -ENOMEM : -ENOEXEC;
 }
 
-/* Of the log as much as there is room for: less than all of it is an error. */
+/* The log is cut to the room that there is: a library gives none of it for less
+ * than all. */
 static int compile(const struct compiler *c, gm_cl program, const char *options)
 {
 	gm_cl_int error = c->cl->clBuildProgram(program, 1, &c->device, options,
@@ -263,7 +264,7 @@ static int compile(const struct compiler *c, gm_cl program, const char *options)
 
 /* The program has one device, and so has the list of its binaries. */
 static int read_binary(const struct compiler *c, gm_cl program,
-		       unsigned char **ret_binary, size_t *ret_n)
+		       struct gm_kernel_image *ret_binary)
 {
 	unsigned char *binary;
 	size_t n = 0;
@@ -276,8 +277,7 @@ static int read_binary(const struct compiler *c, gm_cl program,
 	if (n && c->cl->clGetProgramInfo(program, GM_CL_PROGRAM_BINARIES,
 					 sizeof(binary), &binary,
 					 NULL) == GM_CL_SUCCESS) {
-		*ret_binary = binary;
-		*ret_n = n;
+		*ret_binary = (struct gm_kernel_image){ binary, n, "" };
 		return 0;
 	}
 	free(binary);
@@ -288,7 +288,7 @@ static int read_binary(const struct compiler *c, gm_cl program,
 /* The process ends after it, and with the process all that is made here. */
 int gm_opencl_compile(const char *library, const char *id,
 		      const struct gm_kernel_image *image, const char *options,
-		      unsigned char **ret_binary, size_t *ret_n,
+		      struct gm_kernel_image *ret_binary,
 		      char ret_why[GM_BUILD_LOG])
 {
 	struct compiler c = { .why = ret_why };
@@ -308,5 +308,5 @@ int gm_opencl_compile(const char *library, const char *id,
 		rc = compile(&c, program, options);
 	if (rc == 0 && image->kernel[0])
 		rc = check_kernel(&c, program, image);
-	return rc == 0 ? read_binary(&c, program, ret_binary, ret_n) : rc;
+	return rc == 0 ? read_binary(&c, program, ret_binary) : rc;
 }

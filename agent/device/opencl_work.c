@@ -28,7 +28,7 @@
 #define ROOM_FIRST 4u     /* events of a mark */
 #define WORD_STEP  (GM_LINE / sizeof(gm_a64))
 
-/* What is behind a mark, which dispatch changes when the mark has passed. */
+/* The work before a mark, which dispatch changes when the mark has passed. */
 struct work {
 	uint32_t lane;
 	uint64_t value;
@@ -240,7 +240,7 @@ int gm_opencl_work_open(struct gm_opencl *opencl)
 }
 
 /* All work has ended, and of a library's threads some may be about to say so.
- * Those of a device that is lost are not waited for: events are left to them. */
+ * Those of a device that is lost are not waited for, and its events stay. */
 void gm_opencl_work_close(struct gm_opencl *opencl)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };

@@ -130,11 +130,12 @@ static struct gm_kernel_image read_image(int fd, const char *kernel)
 /* A client writes no line of the agent's log. */
 static void set_output(const char *kernel)
 {
-	int null = kernel[0] ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+	int fd = kernel[0] ? open("/dev/null", O_WRONLY | O_CLOEXEC)
+			   : STDERR_FILENO;
 
-	if (null >= 0)
-		dup2(null, STDERR_FILENO);
-	dup2(STDERR_FILENO, STDOUT_FILENO);
+	if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 ||
+	    dup2(fd, STDOUT_FILENO) < 0)
+		usage("there is no /dev/null");
 }
 
 /* In a process of its own.  No exit handlers: a library may hang in its own. */
@@ -143,9 +144,7 @@ build_one(const struct options *o, const struct gm_build_ask *ask,
 	  const int fds[2])
 {
 	struct gm_build_answer answer = { 0 };
-	struct gm_kernel_image image;
-	unsigned char *binary = NULL;
-	size_t n = 0;
+	struct gm_kernel_image image, binary = { 0 };
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -157,10 +156,9 @@ build_one(const struct options *o, const struct gm_build_ask *ask,
 	image = read_image(fds[0], ask->kernel);
 	answer.status =
 		gm_opencl_compile(o->library, o->device[0] ? o->device : NULL,
-				  &image, ask->options, &binary, &n,
-				  answer.why);
+				  &image, ask->options, &binary, answer.why);
 	if (gm_write_all(fds[1], &answer, sizeof(answer)) < 0 ||
-	    gm_write_all(fds[1], binary, n) < 0)
+	    gm_write_all(fds[1], binary.bytes, binary.n) < 0)
 		_exit(EXIT_FAILURE);
 	_exit(EXIT_SUCCESS);
 }

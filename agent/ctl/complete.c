@@ -78,7 +78,7 @@ static void offer_rows(const struct line *line)
 /* ---- values -------------------------------------------------------------- */
 
 /* Words that are offered for a value that the usage calls so, in one command or
- * in any: those that are too long for a usage, or names that the map has, which asks no agent. */
+ * in any: those that are too long for a usage, or names that are in the map. */
 static const struct source {
 	const char *called;
 	const char *command;

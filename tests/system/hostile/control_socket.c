@@ -788,9 +788,9 @@ static int release_held(int fd)
 }
 
 /* A process connects, leaves the connection to a child, and exits.  The child
- * asks for a pin and for a map to be held when told to, and reports the replies'
- * statuses; or asks for what is the business of the process that has made the
- * claim it is told of. */
+ * asks for a pin and for a map to be held when told to, and reports the
+ * replies' statuses; or asks for what is the business of the process that has
+ * made the claim it is told of. */
 static pid_t leave_connection(uid_t uid, int go, int said)
 {
 	pid_t pid = fork();

@@ -66,7 +66,7 @@ static void commit(struct gm_ctl_planning *p)
 	struct gpumap_plan answer = { .size = sizeof(answer) };
 	struct gm_plan *plan = &p->plan;
 	uint32_t *rows = gm_ctl_alloc(request.n_layers, sizeof(*rows));
-	struct gpumap_plan_charge *charges =
+	struct gpumap_charge *charges =
 		gm_ctl_alloc(GPUMAP_ROWS_MAX, sizeof(*charges));
 	int ret = gpumap_plan_make(p->ctl->map, &request, &answer, rows,
 				   request.n_layers, charges, GPUMAP_ROWS_MAX);

@@ -36,7 +36,7 @@ void gm_ctl_nodes_table(const struct gm_ctl_nodes_job *job)
 	for (uint32_t rank = 0; rank < p->n_ranks; rank++) {
 		const struct gm_cluster_plan_rank *r = &p->ranks[rank];
 		const struct gm_cluster_plan_stage *s = &p->stages[r->stage];
-		const struct gpumap_plan_charge *c = &r->charge;
+		const struct gpumap_charge *c = &r->charge;
 
 		/* "0-39", or "7" */
 		snprintf(text, sizeof(text), s->n_layers == 1 ? "%u" : "%u-%u",
@@ -116,7 +116,7 @@ static json_t *stages_json(const struct gm_ctl_nodes_job *job)
 }
 
 static const struct gm_ctl_field charge_fields[] = {
-	GM_MEMBERS(gpumap_plan_charge, weight_bytes, kv_bytes, activation_bytes,
+	GM_MEMBERS(gpumap_charge, weight_bytes, kv_bytes, activation_bytes,
 		   reserve_bytes, left_bytes),
 	{ 0 },
 };

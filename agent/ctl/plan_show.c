@@ -18,21 +18,21 @@ static const struct {
 	char mark;
 	size_t at;
 } parts[] = {
-	{ '#', offsetof(struct gpumap_plan_charge, weight_bytes) },
-	{ '=', offsetof(struct gpumap_plan_charge, kv_bytes) },
-	{ '+', offsetof(struct gpumap_plan_charge, activation_bytes) },
-	{ '-', offsetof(struct gpumap_plan_charge, reserve_bytes) },
+	{ '#', offsetof(struct gpumap_charge, weight_bytes) },
+	{ '=', offsetof(struct gpumap_charge, kv_bytes) },
+	{ '+', offsetof(struct gpumap_charge, activation_bytes) },
+	{ '-', offsetof(struct gpumap_charge, reserve_bytes) },
 };
 
 #define N_PARTS (sizeof(parts) / sizeof(parts[0]))
 
-static uint64_t part_of(const struct gpumap_plan_charge *c, size_t i)
+static uint64_t part_of(const struct gpumap_charge *c, size_t i)
 {
 	return *(const uint64_t *)(const void *)((const char *)c + parts[i].at);
 }
 
-static const struct gpumap_plan_charge *charge_of(const struct gm_plan *plan,
-						  uint32_t row)
+static const struct gpumap_charge *charge_of(const struct gm_plan *plan,
+					     uint32_t row)
 {
 	for (uint32_t i = 0; i < plan->n_charges; i++)
 		if (plan->charges[i].row == row)
@@ -42,7 +42,7 @@ static const struct gpumap_plan_charge *charge_of(const struct gm_plan *plan,
 
 /* Draw each part's share of the memory that the row had.  A part that is not
  * empty has at least one cell while cells are left. */
-static void draw_bar(const struct gpumap_plan_charge *c, uint64_t avail,
+static void draw_bar(const struct gpumap_charge *c, uint64_t avail,
 		     char bar[BAR_CELLS + 1])
 {
 	uint64_t sum = 0;
@@ -65,8 +65,7 @@ static void draw_bar(const struct gpumap_plan_charge *c, uint64_t avail,
 
 /* Print "0-39", or "8 of them" if they are not contiguous, or "-". */
 static const char *layers_text(const struct gm_plan *plan,
-			       const struct gpumap_plan_charge *c,
-			       char text[32])
+			       const struct gpumap_charge *c, char text[32])
 {
 	uint32_t first = 0, end;
 
@@ -93,7 +92,7 @@ static const char *layers_text(const struct gm_plan *plan,
 static void row_line(const struct gm_ctl_planning *p, uint32_t i)
 {
 	const struct gm_plan_device *device = &p->node.devices[i];
-	const struct gpumap_plan_charge *c = charge_of(&p->plan, device->row);
+	const struct gpumap_charge *c = charge_of(&p->plan, device->row);
 	/* With nccl every rank holds weights of no layer. */
 	bool has_other = p->q.ask.setting == GPUMAP_SETTING_NCCL
 				 ? c != NULL
@@ -176,7 +175,7 @@ static void table(const struct gm_ctl_planning *p)
 
 /* A charge, and the row that has it. */
 struct charged {
-	struct gpumap_plan_charge of;
+	struct gpumap_charge of;
 	const char *name;
 	bool is_dummy;
 };

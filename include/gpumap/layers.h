@@ -91,15 +91,18 @@ struct gpumap_layer_cache {
 	uint64_t state_elements; /* of a recurrence */
 };
 
-/* The memory that a map takes from one row. */
+/* The memory that a map takes from one row, or that a plan would take. */
 struct gpumap_charge {
 	uint32_t row;
-	uint32_t n_layers;
+	uint32_t n_layers; /* 0: only parts that belong to no layer */
 	uint64_t weight_bytes;
 	uint64_t kv_bytes;
 	uint64_t activation_bytes;
-	uint64_t reserve_bytes;
-	uint64_t spare[2]; /* 0 */
+	uint64_t reserve_bytes; /* kept back */
+	/* of a plan: of the memory that was free and not reserved; of a map
+	 * that is published 0 */
+	uint64_t left_bytes;
+	uint64_t spare; /* 0 */
 };
 
 /*

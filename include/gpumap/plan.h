@@ -123,18 +123,6 @@ struct gpumap_plan {
 	char warnings[512]; /* one to a line, cut with "..." */
 };
 
-struct gpumap_plan_charge {
-	uint32_t row;
-	uint32_t n_layers; /* 0: only parts that belong to no layer */
-	uint64_t weight_bytes;
-	uint64_t kv_bytes;
-	uint64_t activation_bytes;
-	uint64_t reserve_bytes; /* kept back */
-	/* of the memory that was free and not reserved */
-	uint64_t left_bytes;
-	uint64_t spare[2]; /* 0 */
-};
-
 /*
  * gpumap_plan_make - place a model, and have the agent publish the map
  *
@@ -239,7 +227,7 @@ struct gpumap_plan_charge {
 GPUMAP_API int
 gpumap_plan_make(struct gpumap *map, const struct gpumap_plan_request *request,
 		 struct gpumap_plan *ret_plan, uint32_t *ret_rows, size_t n,
-		 struct gpumap_plan_charge *ret_charges, size_t n_charges);
+		 struct gpumap_charge *ret_charges, size_t n_charges);
 
 struct gpumap_layers_request {
 	size_t size; /* sizeof(struct gpumap_layers_request) */

@@ -309,7 +309,7 @@ static int choose_rows(struct planning *p)
 static bool is_too_much(const struct planning *p)
 {
 	for (uint32_t i = 0; i < p->plan.n_charges; i++) {
-		const struct gpumap_plan_charge *charge = &p->plan.charges[i];
+		const struct gpumap_charge *charge = &p->plan.charges[i];
 
 		if (gm_plan_charge_bytes(charge) > p->most[charge->row])
 			return true;
@@ -358,7 +358,7 @@ static void strip(struct gm_plan *plan)
 {
 	plan->compute_dtype = 0;
 	for (uint32_t i = 0; i < plan->n_charges; i++)
-		plan->charges[i] = (struct gpumap_plan_charge){
+		plan->charges[i] = (struct gpumap_charge){
 			.row = plan->charges[i].row,
 			.n_layers = plan->charges[i].n_layers,
 			.weight_bytes = plan->charges[i].weight_bytes,
@@ -643,7 +643,7 @@ static int take_reserved(struct planning *p,
 		return gm_refuse_memory(p->map, room);
 	for (uint32_t i = 0; i < reply->n; i++) {
 		plan->rows[i] = rows[i].row;
-		plan->charges[i] = (struct gpumap_plan_charge){
+		plan->charges[i] = (struct gpumap_charge){
 			.row = rows[i].row,
 			.n_layers = 1,
 			.weight_bytes = rows[i].bytes,
@@ -749,7 +749,7 @@ static int carry_out(struct planning *p)
 int gpumap_plan_make(struct gpumap *map,
 		     const struct gpumap_plan_request *request,
 		     struct gpumap_plan *ret_plan, uint32_t *ret_rows, size_t n,
-		     struct gpumap_plan_charge *ret_charges, size_t n_charges)
+		     struct gpumap_charge *ret_charges, size_t n_charges)
 {
 	struct gpumap_plan answer = { 0 };
 	struct planning *p;

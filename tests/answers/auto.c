@@ -188,7 +188,7 @@ static void read_auto(struct gm_fields *f, struct auto_request *a)
 	read_paged(f, a);
 }
 
-static json_t *show_charge(const struct gpumap_plan_charge *c, bool is_host,
+static json_t *show_charge(const struct gpumap_charge *c, bool is_host,
 			   bool is_first)
 {
 	return json_pack("{s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "position",
@@ -235,7 +235,7 @@ static json_t *show(const struct auto_request *a, const struct gm_auto *plan)
 	int r = 0;
 
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gpumap_plan_charge *c = &plan->charges[i];
+		const struct gpumap_charge *c = &plan->charges[i];
 		bool is_host = a->devices[c->row].is_host;
 
 		r |= json_array_append_new(charges,

@@ -136,7 +136,7 @@ static void check_charges(const struct input *in, const struct gm_plan *plan)
 	uint64_t kv = 0, mean = plan->kv_bytes;
 
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gpumap_plan_charge *c = &plan->charges[i];
+		const struct gpumap_charge *c = &plan->charges[i];
 		uint64_t missing;
 
 		MUST(c->row < in->q.n_devices);

@@ -115,7 +115,7 @@ static inline struct outcome reserve_now(const struct want *want)
 	bool is_one = want->is_one || want->n_rows == 0;
 	uint64_t bytes[ALL_ROWS];
 	struct outcome out = { .ret = 0 };
-	struct gpumap_plan_charge charges[ALL_ROWS];
+	struct gpumap_charge charges[ALL_ROWS];
 	struct gpumap_plan answer = { .size = sizeof(answer) };
 	struct gpumap_plan_request request = {
 		.size = sizeof(request),

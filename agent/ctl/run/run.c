@@ -248,7 +248,7 @@ static bool take_known_rows(struct gm_run *run)
 /* Returns 0, or what gpumap_plan_make() does. */
 static int ask(struct gm_run *run, uint32_t flags, uint64_t wait_ns)
 {
-	struct gpumap_plan_charge charges[GPUMAP_ROWS_MAX];
+	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
 	struct gpumap_plan answer = { .size = sizeof(answer) };
 	uint64_t none[GPUMAP_ROWS_MAX] = { 0 };
 	uint32_t n_layers = 0;

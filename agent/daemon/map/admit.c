@@ -178,7 +178,8 @@ static bool can_be_charged(const struct gm_charge_image *charge)
 {
 	uint64_t sum = charge->weight_bytes;
 
-	return !__builtin_add_overflow(sum, charge->kv_bytes, &sum) &&
+	return charge->spare[0] == 0 && charge->spare[1] == 0 &&
+	       !__builtin_add_overflow(sum, charge->kv_bytes, &sum) &&
 	       !__builtin_add_overflow(sum, charge->activation_bytes, &sum) &&
 	       !__builtin_add_overflow(sum, charge->reserve_bytes, &sum) &&
 	       sum <= INT64_MAX;

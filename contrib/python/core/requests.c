@@ -63,13 +63,13 @@ CORE_STRUCT(plan_result_fields, gpumap_plan, n_layers, n_charges, base_row,
 	    compute_dtype, kv_bytes, version, missing_bytes, missing_row, spec,
 	    warnings);
 
-CORE_STRUCT(plan_charge_fields, gpumap_plan_charge, row, n_layers, weight_bytes,
+CORE_STRUCT(plan_charge_fields, gpumap_charge, row, n_layers, weight_bytes,
 	    kv_bytes, activation_bytes, reserve_bytes, left_bytes);
 
 #define REQUEST_LAYERS_MAX 65536u
 
 /* The charges of a plan as a list of dictionaries. */
-static PyObject *request_charges(const struct gpumap_plan_charge *charges,
+static PyObject *request_charges(const struct gpumap_charge *charges,
 				 uint32_t n)
 {
 	PyObject *list = PyList_New(0);
@@ -99,7 +99,7 @@ static PyObject *request_plan(PyObject *object, PyObject *args)
 	struct core_map *self = (struct core_map *)object;
 	struct gpumap_plan_request request = { .size = sizeof(request) };
 	struct gpumap_plan plan = { .size = sizeof(plan) };
-	struct gpumap_plan_charge *charges = NULL;
+	struct gpumap_charge *charges = NULL;
 	PyObject *keep = PyList_New(0), *made = NULL, *dict;
 	const char *caches;
 	Py_ssize_t n_caches;

@@ -93,12 +93,12 @@ static int measure_kv(struct task *t, bool is_paged, uint64_t model_bytes)
 static void charge(struct task *t, const struct gm_plan_device *row,
 		   uint32_t first, uint32_t n, uint64_t weights)
 {
-	struct gpumap_plan_charge *c;
+	struct gpumap_charge *c;
 
 	if (!t->plan)
 		return;
 	c = &t->plan->charges[t->plan->n_charges];
-	*c = (struct gpumap_plan_charge){
+	*c = (struct gpumap_charge){
 		.row = row->row,
 		.n_layers = n,
 		.weight_bytes = weights,

@@ -66,7 +66,7 @@ struct gm_auto_request {
 struct gm_auto {
 	/* in the order of layers; fill may charge a row for no layer if the
 	 * total is too large */
-	struct gpumap_plan_charge *charges;
+	struct gpumap_charge *charges;
 	uint32_t n_charges;
 	uint32_t n_left;   /* layers that have no row */
 	bool is_paged;     /* the cache */

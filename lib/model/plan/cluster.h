@@ -76,7 +76,7 @@ struct gm_cluster_plan_stage {
 struct gm_cluster_plan_rank {
 	uint32_t node; /* index in the plan */
 	uint32_t stage;
-	struct gpumap_plan_charge charge;
+	struct gpumap_charge charge;
 };
 
 struct gm_cluster_plan {

@@ -540,7 +540,7 @@ static void warn_of_hosts(struct gm_plan_draft *d)
 	for (uint32_t i = 0; i < d->q->n_devices; i++)
 		others |= !d->q->devices[i].is_host;
 	for (uint32_t i = 0; i < d->plan.n_charges; i++) {
-		const struct gpumap_plan_charge *c = &d->plan.charges[i];
+		const struct gpumap_charge *c = &d->plan.charges[i];
 
 		if (gm_plan_find(d->q, c->row)->is_host)
 			n_layers += c->n_layers;

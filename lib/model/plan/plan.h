@@ -75,7 +75,7 @@ struct gm_plan {
 	uint64_t kv_bytes; /* of a layer's cache, the mean of all, rounded up;
 			    * with nccl of a rank's part */
 	uint32_t n_charges;
-	struct gpumap_plan_charge *charges; /* in the order of first use; a base
+	struct gpumap_charge *charges; /* in the order of first use; a base
 					     * row without layers comes last */
 	/* the most bytes that a row is charged beyond what is left of it, and
 	 * that row; 0: the plan fits */
@@ -122,7 +122,7 @@ int gm_plan_make(const struct gm_plan_request *request,
 void gm_plan_free(struct gm_plan *plan);
 
 /* The bytes that a charge takes of its row. */
-static inline uint64_t gm_plan_charge_bytes(const struct gpumap_plan_charge *c)
+static inline uint64_t gm_plan_charge_bytes(const struct gpumap_charge *c)
 {
 	return c->weight_bytes + c->kv_bytes + c->activation_bytes +
 	       c->reserve_bytes;

@@ -77,20 +77,20 @@ int gm_plan_measure_kv(struct gm_plan_draft *d,
 }
 
 /* The charge to @row, a new one if there is none yet; the array has room. */
-static struct gpumap_plan_charge *charge_to(struct gm_plan *plan, uint32_t row)
+static struct gpumap_charge *charge_to(struct gm_plan *plan, uint32_t row)
 {
-	struct gpumap_plan_charge *c = plan->charges;
+	struct gpumap_charge *c = plan->charges;
 
 	while (c < plan->charges + plan->n_charges && c->row != row)
 		c++;
 	if (c == plan->charges + plan->n_charges) {
-		*c = (struct gpumap_plan_charge){ .row = row };
+		*c = (struct gpumap_charge){ .row = row };
 		plan->n_charges++;
 	}
 	return c;
 }
 
-static void charge_layers(struct gm_plan_draft *d, struct gpumap_plan_charge *c,
+static void charge_layers(struct gm_plan_draft *d, struct gpumap_charge *c,
 			  uint32_t first, uint32_t n)
 {
 	const uint64_t *bytes = d->ask->layer_bytes;
@@ -103,7 +103,7 @@ static void charge_layers(struct gm_plan_draft *d, struct gpumap_plan_charge *c,
 			c->weight_bytes += gm_part(bytes[i], d->n_ranks);
 }
 
-static int finish(struct gm_plan_draft *d, struct gpumap_plan_charge *c)
+static int finish(struct gm_plan_draft *d, struct gpumap_charge *c)
 {
 	const struct gm_plan_device *device = gm_plan_find(d->q, c->row);
 	uint64_t capacity = gm_place_capacity(device);
@@ -160,7 +160,7 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 	if (!plan->charges)
 		return gm_error_no_memory(d->err);
 	for (uint32_t i = 0; i < d->n_ranks; i++) {
-		struct gpumap_plan_charge *c =
+		struct gpumap_charge *c =
 			charge_to(plan, d->q->devices[d->ranks[i]].row);
 
 		charge_layers(d, c, 0, plan->n_layers);
@@ -186,7 +186,7 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 
 int gm_plan_check_rows(const struct gm_plan_draft *d)
 {
-	const struct gpumap_plan_charge *most = d->plan.charges;
+	const struct gpumap_charge *most = d->plan.charges;
 	char size[5][GM_SIZE_TEXT];
 
 	if (d->plan.missing_bytes == 0)

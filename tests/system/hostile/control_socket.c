@@ -312,6 +312,7 @@ static void maps_that_are_none_are_refused(void)
 	REFUSED(-EINVAL, charges[1].row, UINT32_MAX);
 	REFUSED(-EINVAL, charges[1].kv_bytes, UINT64_MAX);
 	REFUSED(-EINVAL, charges[0].reserve_bytes, UINT64_C(1) << 63);
+	REFUSED(-EINVAL, charges[1].spare[1], 1);
 	REFUSED(-EINVAL, runs[1].row, 256);
 	REFUSED(-EINVAL, runs[1].n_layers, 2);
 	REFUSED(-EINVAL, runs[1].n_layers, UINT32_MAX);

@@ -155,7 +155,7 @@ static void a_plan_has_so_many_caches(void)
 		.n_caches = 1,
 	};
 	struct gpumap_plan answer = { .size = sizeof(answer) };
-	struct gpumap_plan_charge charge;
+	struct gpumap_charge charge;
 
 	of_all[0] = (struct gpumap_layer_cache){ .n_layers = 65536,
 						 .n_heads = 1,

@@ -21,7 +21,7 @@ static void a_plan_is_told_whole(void)
 {
 	struct gpumap_plan_request request = request_of(NULL, 0, GIB);
 	struct gpumap_plan answer = { .size = sizeof(answer) };
-	struct gpumap_plan_charge charges[ROWS];
+	struct gpumap_charge charges[ROWS];
 	uint32_t rows[N_LAYERS], layers = 0, wrong = 0;
 
 	request.n_heads = 8;
@@ -60,7 +60,7 @@ static void arrays_may_be_too_small(void)
 	struct gpumap_plan_request request =
 		request_of("small", GPUMAP_PLAN_PUBLISH, GIB);
 	struct gpumap_plan answer = { .size = sizeof(answer) };
-	struct gpumap_plan_charge charge = { .row = 77 };
+	struct gpumap_charge charge = { .row = 77 };
 	uint32_t row = 77;
 
 	EQ(gpumap_plan_make(map, &request, &answer, &row, 1, NULL, 0),

@@ -116,7 +116,7 @@ static void bytes_are_exact(void)
 {
 	uint64_t bytes[] = { 3 * GIB + 1, 1 };
 	struct gpumap_plan_request request = reserve("exact", bytes, 2);
-	struct gpumap_plan_charge charges[2];
+	struct gpumap_charge charges[2];
 	struct gpumap_plan answer = { .size = sizeof(answer) };
 
 	request.rows = both;

@@ -131,7 +131,7 @@ static struct gpumap_plan_request reservation_of(void)
 
 static int ask(const struct gpumap_plan_request *request,
 	       struct gpumap_plan *plan, uint32_t rows[N_LAYERS],
-	       struct gpumap_plan_charge charges[2])
+	       struct gpumap_charge charges[2])
 {
 	*plan = (struct gpumap_plan){ .size = sizeof(*plan) };
 	return gpumap_plan_make(map, request, plan, rows, N_LAYERS, charges, 2);
@@ -139,7 +139,7 @@ static int ask(const struct gpumap_plan_request *request,
 
 static int ask_any(const struct gpumap_plan_request *request)
 {
-	struct gpumap_plan_charge charges[2];
+	struct gpumap_charge charges[2];
 	struct gpumap_plan plan;
 	uint32_t rows[N_LAYERS];
 
@@ -201,7 +201,7 @@ static void the_answer_is_told_whole(void)
 {
 	static const uint32_t want[N_LAYERS] = { 1, 1, 1, 0, 0 };
 	struct gpumap_plan_request request = request_of();
-	struct gpumap_plan_charge charges[2];
+	struct gpumap_charge charges[2];
 	struct gpumap_plan plan;
 	uint32_t rows[N_LAYERS];
 
@@ -237,7 +237,7 @@ static void the_answer_is_told_whole(void)
 static void arrays_may_be_too_small(void)
 {
 	struct gpumap_plan_request request = request_of();
-	struct gpumap_plan_charge charges[2] = { { .row = 99 }, { .row = 99 } };
+	struct gpumap_charge charges[2] = { { .row = 99 }, { .row = 99 } };
 	struct gpumap_plan plan = { .size = sizeof(plan) };
 	uint32_t rows[N_LAYERS] = { 99, 99, 99, 99, 99 };
 
@@ -367,7 +367,7 @@ static void a_refusal_says_what_is_missing(void)
 	};
 	const struct gpumap_plan_request asks[] = { request_of(),
 						    reservation_of() };
-	struct gpumap_plan_charge charges[2];
+	struct gpumap_charge charges[2];
 	struct gpumap_plan plan;
 	uint32_t rows[N_LAYERS];
 
@@ -441,7 +441,7 @@ static void nonsense_is_not_sent(void)
 static void a_reservation_is_one_request(void)
 {
 	const struct gpumap_plan_request request = reservation_of();
-	struct gpumap_plan_charge charges[2];
+	struct gpumap_charge charges[2];
 	struct gpumap_plan plan;
 	uint32_t rows[N_LAYERS];
 	struct {

@@ -137,7 +137,7 @@ static bool is_whole(const struct gm_auto_request *q,
 	uint64_t bytes = 0, layers = 0, want = q->non_mapped_bytes;
 
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gpumap_plan_charge *c = &plan->charges[i];
+		const struct gpumap_charge *c = &plan->charges[i];
 		const uint64_t *kv = &plan->kv_sums[layers];
 		uint64_t avail = q->rows[c->row].avail,
 			 act = q->mapped_act_elems;

@@ -233,7 +233,7 @@ static const char *show_charges(const struct gm_plan *plan)
 	char *at = text;
 
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gpumap_plan_charge *c = &plan->charges[i];
+		const struct gpumap_charge *c = &plan->charges[i];
 
 		at += sprintf(at,
 			      "%s%" PRIu32 ":%" PRIu32 " %" PRIu64 "+%" PRIu64

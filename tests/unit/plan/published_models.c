@@ -55,7 +55,7 @@ static void sums_come_out(const struct scene *s, const struct gm_plan *plan)
 	bool holds = true;
 
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gpumap_plan_charge *c = &plan->charges[i];
+		const struct gpumap_charge *c = &plan->charges[i];
 
 		weights += c->weight_bytes;
 		kv += c->kv_bytes;

@@ -99,7 +99,7 @@ static bool is_sound(const struct scene *s, const struct gm_plan *plan)
 		placed[plan->rows[i] - 10]++;
 	}
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gpumap_plan_charge *c = &plan->charges[i];
+		const struct gpumap_charge *c = &plan->charges[i];
 		uint64_t avail = device_of(s, c->row)->avail;
 
 		if (c->n_layers != placed[c->row - 10] ||
@@ -122,7 +122,7 @@ static double slowest(const struct scene *s, const struct gm_plan *plan)
 	double most = 0;
 
 	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gpumap_plan_charge *c = &plan->charges[i];
+		const struct gpumap_charge *c = &plan->charges[i];
 		uint64_t bytes = c->weight_bytes;
 
 		if (c->row == plan->base_row)

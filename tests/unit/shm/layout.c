@@ -275,7 +275,7 @@ static void messages(void)
 	SIZE(gm_reservation_item);
 	AT(gm_reservation_item, version);
 	AT(gm_reservation_item, own_bytes);
-	SIZE(gpumap_plan_charge);
+	SIZE(gpumap_charge);
 	SIZE(gpumap_layer_cache);
 	AT(gpumap_layer_cache, token_elements);
 }

@@ -1307,7 +1307,8 @@ pub struct gpumap_charge {
     pub kv_bytes: u64,
     pub activation_bytes: u64,
     pub reserve_bytes: u64,
-    pub spare: [u64; 2usize],
+    pub left_bytes: u64,
+    pub spare: u64,
 }
 extern "C" {
     pub fn gpumap_layers_view(
@@ -1339,32 +1340,6 @@ extern "C" {
         map: *const gpumap,
         cursor: *mut u32,
         ret_name: *mut ::std::os::raw::c_char,
-    ) -> ::std::os::raw::c_int;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct gpumap_layers_request {
-    pub size: usize,
-    pub name: *const ::std::os::raw::c_char,
-    pub spec: *const ::std::os::raw::c_char,
-    pub n_layers: u32,
-    pub dtype: u32,
-    pub layer_bytes: *const u64,
-    pub other_bytes: u64,
-}
-impl Default for gpumap_layers_request {
-    fn default() -> Self {
-        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-extern "C" {
-    pub fn gpumap_layers_publish(
-        map: *mut gpumap,
-        request: *const gpumap_layers_request,
     ) -> ::std::os::raw::c_int;
 }
 extern "C" {
@@ -2200,18 +2175,6 @@ impl Default for gpumap_plan {
         }
     }
 }
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct gpumap_plan_charge {
-    pub row: u32,
-    pub n_layers: u32,
-    pub weight_bytes: u64,
-    pub kv_bytes: u64,
-    pub activation_bytes: u64,
-    pub reserve_bytes: u64,
-    pub left_bytes: u64,
-    pub spare: [u64; 2usize],
-}
 extern "C" {
     pub fn gpumap_plan_make(
         map: *mut gpumap,
@@ -2219,8 +2182,34 @@ extern "C" {
         ret_plan: *mut gpumap_plan,
         ret_rows: *mut u32,
         n: usize,
-        ret_charges: *mut gpumap_plan_charge,
+        ret_charges: *mut gpumap_charge,
         n_charges: usize,
+    ) -> ::std::os::raw::c_int;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gpumap_layers_request {
+    pub size: usize,
+    pub name: *const ::std::os::raw::c_char,
+    pub spec: *const ::std::os::raw::c_char,
+    pub n_layers: u32,
+    pub dtype: u32,
+    pub layer_bytes: *const u64,
+    pub other_bytes: u64,
+}
+impl Default for gpumap_layers_request {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+extern "C" {
+    pub fn gpumap_layers_publish(
+        map: *mut gpumap,
+        request: *const gpumap_layers_request,
     ) -> ::std::os::raw::c_int;
 }
 #[repr(C)]

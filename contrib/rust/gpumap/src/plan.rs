@@ -551,10 +551,8 @@ impl Map {
         const CALL: &str = "gpumap_plan_make";
         // More layers than these the agent does not take.
         let mut rows = vec![0; 1 << 16];
-        let mut charges = vec![
-            sys::gpumap_plan_charge::default();
-            sys::GPUMAP_ROWS_MAX as usize
-        ];
+        let mut charges =
+            vec![sys::gpumap_charge::default(); sys::GPUMAP_ROWS_MAX as usize];
         let mut plan = sized!(gpumap_plan);
         // SAFETY: by the caller's promise; and there is room for as many
         // layers and charges as the call is told.
@@ -695,7 +693,7 @@ impl Map {
     }
 }
 
-fn charge_of(raw: &sys::gpumap_plan_charge) -> PlanCharge {
+fn charge_of(raw: &sys::gpumap_charge) -> PlanCharge {
     PlanCharge {
         row: raw.row,
         n_layers: raw.n_layers,

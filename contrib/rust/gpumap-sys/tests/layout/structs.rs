@@ -41,8 +41,7 @@ gpumap_mask_view { data, export_id, at, bytes, version, shape, strides, kind, dt
 gpumap_mask { check, expect, views, n_rows, reserved, spare, }
 gpumap_layers { size, name, version, published_ns, owner_uid, setting, n_layers, n_rows, base_row, dtype, layer_bytes, other_bytes, spec, flags, strategy, compute_dtype, max_batch_size, max_seq_len, }
 gpumap_layer_cache { n_layers, n_heads, window, reserved, token_elements, conv_elements, state_elements, }
-gpumap_charge { row, n_layers, weight_bytes, kv_bytes, activation_bytes, reserve_bytes, spare, }
-gpumap_layers_request { size, name, spec, n_layers, dtype, layer_bytes, other_bytes, }
+gpumap_charge { row, n_layers, weight_bytes, kv_bytes, activation_bytes, reserve_bytes, left_bytes, spare, }
 gpumap_mask_request { size, name, kind, form, dtype, tgt_len, past_kv_len, sliding_window, chunk_size, rank, shape, data, map, rows, n_rows, }
 gpumap_mask_result { size, version, bytes, n_copies, n_shared, }
 gpumap_mask_info { size, name, version, published_ns, owner_uid, kind, form, dtype, rank, n_rows, shape, strides, bytes, hash, tgt_len, past_kv_len, sliding_window, chunk_size, map, }
@@ -64,7 +63,7 @@ gpumap_model_sizes { n_layers, n_files, n_tensors, layer_bytes, other_bytes, tie
 gpumap_model_buffer { buffer, bytes, row, reserved, spare, }
 gpumap_plan_request { size, name, flags, setting, strategy, base_row, text, weights, rows, n_rows, n_layers, layer_bytes, other_bytes, tied_bytes, dtype, n_heads, caches, n_caches, compute_dtype, max_seq_len, max_batch_size, paged, paged_amount, paged_share, paged_block, paged_element_bytes, owner_uid, wait_ns, start_ns, engine, conv_taps, state_bytes, reserved, }
 gpumap_plan { size, n_layers, n_charges, base_row, compute_dtype, kv_bytes, version, missing_bytes, missing_row, reserved, spec, warnings, }
-gpumap_plan_charge { row, n_layers, weight_bytes, kv_bytes, activation_bytes, reserve_bytes, left_bytes, spare, }
+gpumap_layers_request { size, name, spec, n_layers, dtype, layer_bytes, other_bytes, }
 gpumap_program_tile { size, row, dtype, n, dst, src, dst_item_bytes, src_item_bytes, params, params_bytes, }
 gpumap_program { abi, reserved, run, }
 gpumap_holder { size, name, version, since_ns, uid, pid, start_ns, }

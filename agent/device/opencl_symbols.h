@@ -16,9 +16,6 @@
 /* One table, one shape. */
 /* clang-format off */
 
-SYMBOL(1, clGetPlatformInfo, gm_cl_int,
-       (gm_cl platform, gm_cl_uint what, size_t bytes, void *ret,
-	size_t *ret_bytes))
 SYMBOL(2, clGetDeviceIDs, gm_cl_int,
        (gm_cl platform, gm_cl_ulong type, gm_cl_uint room, gm_cl *ret_devices,
 	gm_cl_uint *ret_n))
@@ -66,7 +63,6 @@ SYMBOL(39, clGetKernelInfo, gm_cl_int,
 SYMBOL(40, clGetKernelWorkGroupInfo, gm_cl_int,
        (gm_cl kernel, gm_cl device, gm_cl_uint what, size_t bytes, void *ret,
 	size_t *ret_bytes))
-SYMBOL(41, clWaitForEvents, gm_cl_int, (gm_cl_uint n, const gm_cl *events))
 SYMBOL(42, clGetEventInfo, gm_cl_int,
        (gm_cl event, gm_cl_uint what, size_t bytes, void *ret,
 	size_t *ret_bytes))

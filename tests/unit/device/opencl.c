@@ -617,22 +617,25 @@ static gm_cl_int say_running(gm_cl event, gm_cl_uint what, size_t bytes,
 	return GM_CL_SUCCESS;
 }
 
-/* A library says that work has not ended, and that what is behind it has. */
-static void a_lane_that_is_out_of_order_is_lost(void)
+/* A library says that work has not ended, and that what is behind it, on its
+ * lane or on another, has. */
+static void a_lane_that_is_out_of_order_is_lost(bool is_other)
 {
 	struct gm_async_exec first, second;
-	struct gm_task task;
+	struct gm_task task, next;
 	struct bench other;
 
 	held.event = NULL;
 	if (bend(&other)) {
 		task = bench_task(&other, 1);
+		next = is_other ? trial_copy(&other, 0, false) : task;
 		set_callback = bent.clSetEventCallback;
 		bent.clSetEventCallback = hold_first;
 		event_info = bent.clGetEventInfo;
 		bent.clGetEventInfo = say_running;
 		EQ(bench_start(&other, &task, 0, task.n, &first), 0);
-		EQ(bench_start(&other, &task, 0, task.n, &second), 0);
+		EQ(bench_start(&other, &next, 0, next.n, &second), 0);
+		EQ(first.lane != second.lane, is_other);
 		EQ(bench_wait(&other, &second), -ENOTRECOVERABLE);
 		held.notify(held.event, GM_CL_COMPLETE, held.arg);
 	}
@@ -830,7 +833,8 @@ TAP_CASE()
 			a_slice_that_fails_is_met(true);
 			a_slice_that_fails_is_met_in_any_order();
 		}
-		a_lane_that_is_out_of_order_is_lost();
+		a_lane_that_is_out_of_order_is_lost(false);
+		a_lane_that_is_out_of_order_is_lost(true);
 		a_callback_may_come_late();
 		a_kernel_that_needs_too_much_is_refused();
 		handlers_stay_ours();

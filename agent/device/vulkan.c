@@ -297,7 +297,6 @@ static const struct gm_gpu_ops ops = { .bytes = sizeof(struct gm_vulkan),
 				       .meaning = meaning,
 				       .open = vulkan_open,
 				       .close = vulkan_close,
-
 				       GM_VULKAN_DRIVER(GM_STREAM_DRIVER_SET) };
 
 /* Loading the driver takes most of the time that needs no device. */

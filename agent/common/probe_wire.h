@@ -2,36 +2,32 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * probe_wire.h - what gpumap-probe and gpumapd say to each other.
+ * probe_wire.h - what a process of gpumap-probe says to gpumapd.
  *
- * Records of a SOCK_SEQPACKET pair whose other end the probe finds as
- * descriptor 3, one struct gm_probe_wire each, padding zeroed.
+ * Records of a SOCK_SEQPACKET pair whose other end the process finds as
+ * descriptor 3, one struct gm_probe_wire each, padding zeroed.  Nothing goes
+ * the other way: a process is told what to do by its options, and to stop by
+ * SIGKILL, which is all that works on one that hangs.
  *
- *	probe to gpumapd
- *	ABSENT    no driver and no card: no fault (text says what was looked
- *		  for)
- *	BROKEN    a driver is there, and nothing can be learnt from it; then
- *		  exit
- *	DEVICE    a card, or an instance of one: what does not change about it.
- *	          Sent again, whole, when more of it becomes known.
- *	LISTED    every card has had its DEVICE or its time
- *	PROCESS   of one device: a process that uses it.  Those of one look come
- *		  before its MOVING
- *	MOVING    of one device: what changes
- *	EVENT     of one device: an Xid or an ECC error
- *	PEERS     of two devices: what NVML says of the path between them
- *	RELEASED  answer to RELEASE: no descriptor of that card is open here.
- *	          After several RELEASEs one answer, to the last.
+ *	any	CALL	text: what is being called next and may take long
+ *	census	CENSUS	once: health USABLE and how many cards there are, or
+ *			ABSENT or FAILED and why
+ *		PLACE	then, of each card of the kernel's
+ *	watch	DEVICE	facts of the card or of an instance; again if they
+ *			change
+ *		PROCESS	of one of them, before the MOVING of the same look
+ *		MOVING	of one of them, each refresh, with its health
+ *		EVENT	of one of them
+ *		GONE	an instance is no more
+ *		DONE	why the process ends now, of the card as a whole
+ *	peers	PEERS	of each ordered pair
+ *	driver	DRIVER	of each card, in the order of their ordinals: facts that
+ *			CUDA alone knows, and the ordinal as ordinal_pci
+ *		DONE	once, at the end: how it went
+ *	list	DEVICE	of each device of one vendor's library
+ *		DONE	likewise
  *
- *	gpumapd to probe
- *	RELEASE   close everything of one card and leave it alone (drain)
- *	RESUME    it may be opened again
- *
- * A device is named by its uuid in every record.  One whose uuid cannot be read
- * has a uuid made of its PCI address, which NVML's version 4 ones never equal.
- *
- * The probe has no state that its successor needs: after its death gpumapd
- * starts another, which lists everything anew.
+ * A device is named by its uuid in every record.
  */
 #ifndef GM_PROBE_WIRE_H
 #define GM_PROBE_WIRE_H
@@ -41,29 +37,50 @@
 #include "agent/common/lineage.h"
 #include "shm/layout.h"
 
-#define GM_PROBE_FD 3
+#define GM_PROBE_FD    3
 
-enum gm_probe_type {
-	GM_PROBE_ABSENT = 1,
-	GM_PROBE_BROKEN = 2,
-	GM_PROBE_DEVICE = 3,
-	GM_PROBE_LISTED = 4,
-	GM_PROBE_MOVING = 5,
-	GM_PROBE_EVENT = 6,
-	GM_PROBE_PEERS = 7,
-	GM_PROBE_RELEASED = 8,
-	GM_PROBE_RELEASE = 9,
-	GM_PROBE_RESUME = 10,
-	GM_PROBE_PROCESS = 11
+#define GM_PROBE_GPUS  64u  /* NVML indices that are looked at */
+#define GM_PROBE_CARDS 256u /* with instances: rows of the map */
+
+enum gm_probe_role {
+	GM_ROLE_CENSUS = 1,
+	GM_ROLE_WATCH = 2,
+	GM_ROLE_PEERS = 3,
+	GM_ROLE_DRIVER = 4,
+	GM_ROLE_LIST = 5
 };
 
-/* How a device is, as far as the probe knows. */
+enum gm_probe_type {
+	GM_PROBE_CALL = 1,
+	GM_PROBE_PLACE = 2,
+	GM_PROBE_CENSUS = 3,
+	GM_PROBE_DEVICE = 4,
+	GM_PROBE_PROCESS = 5,
+	GM_PROBE_MOVING = 6,
+	GM_PROBE_EVENT = 7,
+	GM_PROBE_GONE = 8,
+	GM_PROBE_PEERS = 9,
+	GM_PROBE_DRIVER = 10,
+	GM_PROBE_DONE = 11
+};
+
+/* How a device is, as one source knows. */
 enum gm_probe_health {
 	GM_PROBE_USABLE = 0,
 	GM_PROBE_FAILED = 1, /* text says why */
 	GM_PROBE_LOST = 2,   /* fallen off the bus, or gone */
 	GM_PROBE_SPLIT = 3,  /* in MIG mode: only its instances are used */
-	GM_PROBE_TAKEN = 4 /* compute mode EXCLUSIVE or PROHIBITED: no worker */
+	GM_PROBE_TAKEN =
+		4, /* compute mode EXCLUSIVE or PROHIBITED: no worker */
+	GM_PROBE_ABSENT = 5 /* of a census: no driver and no card, no fault */
+};
+
+/* Where a card's node and CPUs come from; a later one is preferred. */
+enum gm_probe_affinity {
+	GM_AFFINITY_NONE = 0,
+	GM_AFFINITY_NVML = 1,
+	GM_AFFINITY_DRIVER = 2,
+	GM_AFFINITY_SYSFS = 3
 };
 
 /* Does NVML tell the memory that each process has of a device? */
@@ -83,13 +100,20 @@ struct gm_probe_device {
 	char name[GM_NAME_BYTES];
 	char id[64];        /* the UUID as NVML prints it, "GPU-..." */
 	uint8_t parent[16]; /* of a MIG instance: its GPU's uuid; else zero */
-	uint32_t health;    /* enum gm_probe_health */
-	int32_t code;       /* NVML's or the driver's number behind it, or 0 */
+	uint32_t affinity;  /* enum gm_probe_affinity */
+	uint32_t reserved;
+};
+
+/* A card that the kernel's module drives. */
+struct gm_probe_place {
+	uint32_t domain;
+	uint32_t bus;   /* bus << 8 | device << 3 | function */
+	int32_t minor;  /* of its device node; -1: not known */
+	uint32_t named; /* the record's uuid and id are known */
+	char id[64];
 };
 
 struct gm_probe_moving {
-	uint32_t health; /* enum gm_probe_health */
-	int32_t code;
 	uint32_t known; /* GPUMAP_KNOWN_* of what follows */
 	uint32_t utilisation;
 	int32_t temperature;
@@ -100,7 +124,6 @@ struct gm_probe_moving {
 	uint32_t figures;     /* enum gm_probe_figures */
 	uint64_t used_bytes;  /* total bytes less the free ones, of one look */
 	uint32_t n_processes; /* PROCESS records of this look */
-	uint32_t reserved;
 };
 
 struct gm_probe_process {
@@ -128,12 +151,15 @@ struct gm_probe_peers {
 };
 
 struct gm_probe_wire {
-	uint32_t type;   /* enum gm_probe_type */
-	uint32_t serial; /* of RELEASE, and the same of its RELEASED; else 0 */
+	uint32_t type;    /* enum gm_probe_type */
+	uint32_t health;  /* enum gm_probe_health: CENSUS, MOVING, DONE */
+	int32_t code;     /* NVML's or the driver's number behind it, or 0 */
+	uint32_t n_cards; /* of a CENSUS */
 	uint8_t uuid[16];
 	char text[160]; /* why; empty: nothing to say */
 	union {
-		struct gm_probe_device device;
+		struct gm_probe_place place;
+		struct gm_probe_device device; /* DEVICE and DRIVER */
 		struct gm_probe_moving moving;
 		struct gm_probe_process process;
 		struct gm_probe_event event;

@@ -31,8 +31,8 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/cards.h"
 #include "agent/daemon/health/drain.h"
-#include "agent/daemon/health/probe.h"
 #include "agent/daemon/health/vendors.h"
+#include "agent/daemon/health/watchers.h"
 #include "agent/daemon/map/calibration.h"
 #include "agent/daemon/map/cordon.h"
 #include "agent/daemon/map/pins.h"
@@ -80,7 +80,7 @@ struct whole {
 	struct gm_mask_devices mask_devices;
 	struct gm_holders holders;
 	struct gm_devices devices;
-	struct gm_probe probe;
+	struct gm_watchers watchers;
 	struct gm_cards cards;
 	struct gm_vendors vendors;
 	struct gm_paths paths;
@@ -130,7 +130,7 @@ struct gm_daemon *gm_daemon_new(void)
 	w->d.mask_devices = &w->mask_devices;
 	w->d.holders = &w->holders;
 	w->d.devices = &w->devices;
-	w->d.probe = &w->probe;
+	w->d.watchers = &w->watchers;
 	w->d.cards = &w->cards;
 	w->d.vendors = &w->vendors;
 	w->d.paths = &w->paths;
@@ -289,7 +289,7 @@ static void on_signal(struct gm_source *source, uint32_t events)
 		gm_log(GM_LOG_WARNING, "reload_refused",
 		       "why=\"the configuration is read at start only: "
 		       "restart, the segment and its readers stay\"");
-		gm_probe_look_again(d);
+		gm_watchers_look_again(d);
 		gm_vendors_look_again(d);
 		return;
 	}

@@ -49,7 +49,9 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/health/cards.c %reldir%/health/cards.h \
 	%reldir%/health/drain.c %reldir%/health/drain.h \
 	%reldir%/health/vendors.c %reldir%/health/vendors.h \
-	%reldir%/health/probe.c %reldir%/health/probe.h
+	%reldir%/health/reports.c %reldir%/health/reports.h \
+	%reldir%/health/watched.c %reldir%/health/watched.h \
+	%reldir%/health/watchers.c %reldir%/health/watchers.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/map/calibration.c %reldir%/map/calibration.h \
 	%reldir%/map/cordon.c %reldir%/map/cordon.h \

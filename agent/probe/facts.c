@@ -10,7 +10,6 @@
 #include "agent/common/idset.h"
 #include "agent/common/meminfo.h"
 #include "agent/common/node_clock.h"
-#include "agent/probe/card.h"
 #include "agent/probe/nvml_session.h"
 #include "agent/probe/parse.h"
 #include "agent/probe/probe.h"
@@ -18,6 +17,19 @@
 #include "gpumap.h"
 
 #define OK(call) ((call) == GM_NVML_SUCCESS)
+
+uint32_t gm_facts_types(uint32_t major, uint32_t minor)
+{
+	uint32_t cc = 10 * major + minor, flags = 0;
+
+	if (cc >= 53)
+		flags |= GPUMAP_DEVICE_FP16;
+	if (cc >= 61)
+		flags |= GPUMAP_DEVICE_INT8;
+	if (cc >= 80)
+		flags |= GPUMAP_DEVICE_BF16;
+	return flags;
+}
 
 void gm_facts_system(struct gm_facts *facts)
 {
@@ -41,9 +53,9 @@ bool gm_facts_split(const struct gm_facts *facts, struct nvmlDevice_st *dev)
 
 /* The name, and the UUID without which there is no card. */
 static int read_identity(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
-			 struct gm_note *note)
+			 struct gm_probe_wire *note)
 {
-	struct gm_probe_device *device = &note->card.device;
+	struct gm_probe_device *device = &note->device;
 	char text[GM_NVML_UUID_BYTES + 1] = "", name[GM_NVML_NAME_BYTES] = "";
 	gm_nvml_result result;
 
@@ -55,8 +67,8 @@ static int read_identity(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 	gm_parse_copy(device->id, sizeof(device->id), text, sizeof(text));
 	if (gm_parse_uuid(device->id, note->uuid) < 0) {
 		note->health = GM_PROBE_FAILED;
-		gm_protocol_text(note, "NVML gives \"%s\", which is no UUID",
-				 device->id);
+		gm_say_text(note, "NVML gives \"%s\", which is no UUID",
+			    device->id);
 		return -EIO;
 	}
 	memcpy(device->facts.uuid, note->uuid, sizeof(device->facts.uuid));
@@ -82,13 +94,13 @@ static void read_place(const struct gm_facts *f, struct nvmlDevice_st *dev,
 		row->minor_number = (int32_t)minor;
 }
 
-/* sysfs, else NVML.  (The driver's answer stands between the two; device.c puts
+/* sysfs, else NVML.  (The driver's answer stands between the two; gpumapd puts
  * it there.) nvmlDeviceGetNumaNodeId() is not asked: it names the node
  * that a card's own memory is. */
 static void read_affinity(const struct gm_facts *f, struct nvmlDevice_st *dev,
-			  struct gm_note_card *card)
+			  struct gm_probe_device *card)
 {
-	struct gm_row_image *row = &card->device.facts;
+	struct gm_row_image *row = &card->facts;
 	unsigned long words[GM_IDSET_MAX / GM_IDSET_WORD_BITS] = { 0 };
 	const unsigned int n = sizeof(words) / sizeof(words[0]);
 
@@ -171,7 +183,7 @@ static void read_kind(const struct gm_facts *f, struct nvmlDevice_st *dev,
 	    major > 0 && minor >= 0) {
 		row->cc_major = (uint32_t)major;
 		row->cc_minor = (uint32_t)minor;
-		row->flags |= gm_card_types(row->cc_major, row->cc_minor);
+		row->flags |= gm_facts_types(row->cc_major, row->cc_minor);
 		row->known |= GPUMAP_KNOWN_CC;
 	}
 	if (OK(f->nvml->nvmlDeviceGetEccMode(dev, &ecc, &pending)) &&
@@ -179,11 +191,11 @@ static void read_kind(const struct gm_facts *f, struct nvmlDevice_st *dev,
 		row->flags |= GPUMAP_DEVICE_ECC;
 }
 
-static void begin(const struct gm_facts *f, struct gm_note *note)
+static void begin(const struct gm_facts *f, struct gm_probe_wire *note)
 {
-	struct gm_row_image *row = &note->card.device.facts;
+	struct gm_row_image *row = &note->device.facts;
 
-	*note = (struct gm_note){ .type = GM_NOTE_CARD };
+	*note = (struct gm_probe_wire){ .type = GM_PROBE_DEVICE };
 	row->kind = GPUMAP_DEVICE_CUDA;
 	row->numa_node = -1;
 	row->nvml_index = -1;
@@ -197,9 +209,9 @@ static void begin(const struct gm_facts *f, struct gm_note *note)
 }
 
 int gm_facts_card(const struct gm_facts *f, struct nvmlDevice_st *dev,
-		  uint32_t index, struct gm_note *ret_note)
+		  uint32_t index, struct gm_probe_wire *ret_note)
 {
-	struct gm_row_image *row = &ret_note->card.device.facts;
+	struct gm_row_image *row = &ret_note->device.facts;
 	int rc;
 
 	begin(f, ret_note);
@@ -209,7 +221,7 @@ int gm_facts_card(const struct gm_facts *f, struct nvmlDevice_st *dev,
 	row->nvml_index = (int32_t)index;
 	row->known |= GPUMAP_KNOWN_NVML;
 	read_place(f, dev, row);
-	read_affinity(f, dev, &ret_note->card);
+	read_affinity(f, dev, &ret_note->device);
 	read_size(f, dev, row);
 	read_kind(f, dev, row);
 	if (gm_nvml_has(f->nvml, GM_NVML_MIG))
@@ -220,10 +232,11 @@ int gm_facts_card(const struct gm_facts *f, struct nvmlDevice_st *dev,
 }
 
 int gm_facts_instance(const struct gm_facts *f, struct nvmlDevice_st *mig,
-		      const struct gm_note_card *card, struct gm_note *ret_note)
+		      const struct gm_probe_device *card,
+		      struct gm_probe_wire *ret_note)
 {
-	struct gm_probe_device *device = &ret_note->card.device;
-	const struct gm_row_image *whole = &card->device.facts;
+	struct gm_probe_device *device = &ret_note->device;
+	const struct gm_row_image *whole = &card->facts;
 	struct gm_row_image *row = &device->facts;
 	struct gm_nvml_attributes has = { 0 };
 	unsigned int gi, ci;
@@ -239,7 +252,7 @@ int gm_facts_instance(const struct gm_facts *f, struct nvmlDevice_st *mig,
 	row->flags &= ~(GPUMAP_DEVICE_MIG | GPUMAP_DEVICE_MAIN_MEMORY);
 	row->known &= ~(GPUMAP_KNOWN_MEMORY | GPUMAP_KNOWN_MIG);
 	row->total_bytes = 0;
-	ret_note->card.affinity = card->affinity;
+	ret_note->device.affinity = card->affinity;
 	read_size(f, mig, row);
 	if (OK(f->nvml->nvmlDeviceGetGpuInstanceId(mig, &gi)) &&
 	    OK(f->nvml->nvmlDeviceGetComputeInstanceId(mig, &ci)) &&
@@ -266,7 +279,7 @@ int gm_facts_instance(const struct gm_facts *f, struct nvmlDevice_st *mig,
  * card's memory always count; a gauge that fails in a way of its own has little
  * to do with what the card can compute.
  */
-static void note_result(struct gm_note *note, const char *call,
+static void note_result(struct gm_probe_wire *note, const char *call,
 			gm_nvml_result result, bool is_gauge)
 {
 	uint32_t health = gm_nvml_session_health(result);
@@ -281,7 +294,7 @@ static void note_result(struct gm_note *note, const char *call,
 }
 
 static void move_memory(const struct gm_facts *f, struct nvmlDevice_st *dev,
-			struct gm_note *note)
+			struct gm_probe_wire *note)
 {
 	struct gm_probe_moving *m = &note->moving;
 	uint64_t total = 0;
@@ -299,7 +312,8 @@ static void move_memory(const struct gm_facts *f, struct nvmlDevice_st *dev,
 
 /* Memory of processes is missing in the free bytes of the same look. */
 static void move_processes(const struct gm_facts *f, struct nvmlDevice_st *dev,
-			   struct gm_processes *processes, struct gm_note *note)
+			   struct gm_processes *processes,
+			   struct gm_probe_wire *note)
 {
 	struct gm_probe_moving *m = &note->moving;
 
@@ -311,7 +325,7 @@ static void move_processes(const struct gm_facts *f, struct nvmlDevice_st *dev,
 }
 
 static void move_gauges(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
-			struct gm_note *note)
+			struct gm_probe_wire *note)
 {
 	struct gm_probe_moving *m = &note->moving;
 	struct gm_nvml_utilisation used;
@@ -340,7 +354,7 @@ static void move_gauges(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 }
 
 static void move_recovery(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
-			  struct gm_note *note)
+			  struct gm_probe_wire *note)
 {
 	struct gm_nvml_field field = { .field = GM_NVML_FIELD_RECOVERY_ACTION };
 	gm_nvml_result result = nvml->nvmlDeviceGetFieldValues(dev, 1, &field);
@@ -354,7 +368,7 @@ static void move_recovery(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 
 /* Does another process's context fit in beside that of a worker? */
 static void move_mode(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
-		      struct gm_note *note)
+		      struct gm_probe_wire *note)
 {
 	unsigned int mode = GM_NVML_COMPUTEMODE_DEFAULT;
 	gm_nvml_result result = nvml->nvmlDeviceGetComputeMode(dev, &mode);
@@ -365,16 +379,17 @@ static void move_mode(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 	     mode != GM_NVML_COMPUTEMODE_EXCLUSIVE_PROCESS))
 		return;
 	note->health = GM_PROBE_TAKEN;
-	gm_protocol_text(note, "compute mode %s (nvidia-smi -c DEFAULT)",
-			 mode == GM_NVML_COMPUTEMODE_PROHIBITED
-				 ? "PROHIBITED"
-				 : "EXCLUSIVE_PROCESS");
+	gm_say_text(note, "compute mode %s (nvidia-smi -c DEFAULT)",
+		    mode == GM_NVML_COMPUTEMODE_PROHIBITED
+			    ? "PROHIBITED"
+			    : "EXCLUSIVE_PROCESS");
 }
 
 void gm_facts_move(const struct gm_facts *f, struct nvmlDevice_st *dev,
-		   struct gm_processes *processes, struct gm_note *ret_note)
+		   struct gm_processes *processes,
+		   struct gm_probe_wire *ret_note)
 {
-	ret_note->type = GM_NOTE_MOVING;
+	ret_note->type = GM_PROBE_MOVING;
 	ret_note->health = GM_PROBE_USABLE;
 	ret_note->code = 0;
 	ret_note->text[0] = '\0';

@@ -5,17 +5,13 @@
  * The role --list: the devices of one vendor's library, or for HIP those of the
  * kernel.
  *
- * gpumapd starts this process itself, one for each library, and ends one that
- * hangs; the process speaks to gpumapd as probe_wire.h says: a DEVICE for each,
- * then LISTED; or BROKEN.
+ * gpumapd starts one process for each library, and ends one that hangs.
  */
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/device/opencl.h"
 #ifdef HAVE_VULKAN
@@ -23,20 +19,9 @@
 #endif
 #include "agent/probe/kfd.h"
 #include "agent/probe/probe.h"
+#include "agent/probe/say.h"
 #include "agent/probe/sysfs.h"
 #include "gpumap.h"
-
-/* No exit handlers: a library may hang in its own. */
-static void say(const struct gm_probe_wire *wire)
-{
-	ssize_t n;
-
-	do {
-		n = send(GM_PROBE_FD, wire, sizeof(*wire), MSG_NOSIGNAL);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		_exit(EXIT_FAILURE);
-}
 
 static bool is_wanted(const struct gm_gpu_facts *facts, const char *devices)
 {
@@ -81,7 +66,6 @@ static void tell(const struct gm_probe_options *o, uint32_t kind,
 	struct gm_probe_wire wire = { .type = GM_PROBE_DEVICE };
 	struct gm_row_image *row = &wire.device.facts;
 
-	wire.device = (struct gm_probe_device){ .health = GM_PROBE_USABLE };
 	memcpy(wire.device.id, facts->id, sizeof(wire.device.id));
 	memcpy(wire.device.name, facts->name, sizeof(facts->name));
 	snprintf(wire.text, sizeof(wire.text), "%s", facts->version);
@@ -97,7 +81,7 @@ static void tell(const struct gm_probe_options *o, uint32_t kind,
 	row->shared_bytes = (uint32_t)facts->local_bytes;
 	row->total_bytes = facts->bytes;
 	write_place(o, facts, row);
-	say(&wire);
+	gm_say_record(&wire);
 }
 
 static int list(const struct gm_probe_options *o, uint32_t *ret_kind,
@@ -129,7 +113,7 @@ static int list(const struct gm_probe_options *o, uint32_t *ret_kind,
 int gm_list_run(const struct gm_probe_options *o)
 {
 	static struct gm_gpu_facts facts[GM_GPU_DEVICES];
-	struct gm_probe_wire end = { .type = GM_PROBE_LISTED };
+	struct gm_probe_wire end = { 0 };
 	char why[GM_GPU_WHY_BYTES];
 	uint32_t kind = 0;
 	int n = list(o, &kind, facts, why);
@@ -142,10 +126,8 @@ int gm_list_run(const struct gm_probe_options *o)
 			tell(o, kind, &facts[i]);
 	}
 	if (n < 0) {
-		end.type = GM_PROBE_BROKEN;
-		snprintf(end.text, sizeof(end.text), "%.*s",
-			 (int)sizeof(end.text) - 1, why);
+		end.health = GM_PROBE_FAILED;
+		gm_say_text(&end, "%s", why);
 	}
-	say(&end);
-	_exit(EXIT_SUCCESS);
+	gm_say_done(&end);
 }

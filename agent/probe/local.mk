@@ -5,22 +5,16 @@
 noinst_LTLIBRARIES += %reldir%/libprobe.la
 %canon_reldir%_libprobe_la_SOURCES = \
 	%reldir%/driver_query.c \
-	%reldir%/card.c %reldir%/card.h \
 	%reldir%/enumerate.c \
-	%reldir%/role.c %reldir%/role.h \
 	%reldir%/facts.c %reldir%/facts.h \
-	%reldir%/monitor_messages.c \
-	%reldir%/monitor_schedule.c \
 	%reldir%/kfd.c %reldir%/kfd.h \
 	%reldir%/list.c \
 	%reldir%/nvml_session.c %reldir%/nvml_session.h \
-	%reldir%/protocol.c %reldir%/protocol.h \
 	%reldir%/peers.c \
 	%reldir%/processes.c %reldir%/processes.h \
+	%reldir%/say.c %reldir%/say.h \
 	%reldir%/sysfs.c %reldir%/sysfs.h \
 	%reldir%/probe.h \
-	%reldir%/monitor.c %reldir%/monitor.h \
-	%reldir%/monitor_report.c \
 	%reldir%/parse.c %reldir%/parse.h \
 	%reldir%/watch_device.c
 %canon_reldir%_libprobe_la_LIBADD = agent/device/libdevice.la \

@@ -3,7 +3,7 @@
 
 /*
  * gpumap-probe - finds this node's GPUs and watches them.  Started by gpumapd
- * only, and by itself: see probe.h.
+ * only: see probe.h.
  */
 
 #include <errno.h>
@@ -35,8 +35,9 @@ static void __attribute__((noreturn)) usage(const char *why)
 	fprintf(stderr,
 		"gpumap-probe: %s\n"
 		"gpumap-probe is started by gpumapd, see gpumapd(8).\n"
-		"usage: gpumap-probe [--library DIR] [--sysfs DIR]\n"
-		"       [--limit TIME] [--driver-limit TIME] [--refresh TIME]\n"
+		"usage: gpumap-probe --census | --watch N | --peers LIST |\n"
+		"       --driver ORDER [--device ID] | --list DRIVER\n"
+		"       [--library DIR] [--sysfs DIR] [--refresh TIME]\n"
 		"       [--uid U] [--gid G]\n",
 		why);
 	exit(2);
@@ -75,7 +76,7 @@ static uint32_t duration(const char *text, const char *what)
 
 static void set_role(struct gm_probe_options *o, uint32_t role)
 {
-	if (o->role != GM_ROLE_STEWARD)
+	if (o->role != 0)
 		usage("one role only");
 	o->role = role;
 }
@@ -112,11 +113,6 @@ static void set_role_option(struct gm_probe_options *o, int c)
 	case 'n':
 		o->with_nvidia = true;
 		break;
-	case 'k':
-		if (o->n_skips == GM_PROBE_SKIPS)
-			usage("too many --skip");
-		o->skips[o->n_skips++] = optarg;
-		break;
 	default:
 		usage("unknown option");
 	}
@@ -130,12 +126,6 @@ static void set_option(struct gm_probe_options *o, int c)
 		break;
 	case 's':
 		o->sysfs = optarg;
-		break;
-	case 't':
-		o->limit_ms = duration(optarg, "bad --limit");
-		break;
-	case 'T':
-		o->driver_limit_ms = duration(optarg, "bad --driver-limit");
 		break;
 	case 'r':
 		o->refresh_ms = duration(optarg, "bad --refresh");
@@ -156,8 +146,6 @@ static struct gm_probe_options parse(int argc, char **argv)
 	static const struct option known[] = {
 		{ "library", required_argument, NULL, 'l' },
 		{ "sysfs", required_argument, NULL, 's' },
-		{ "limit", required_argument, NULL, 't' },
-		{ "driver-limit", required_argument, NULL, 'T' },
 		{ "refresh", required_argument, NULL, 'r' },
 		{ "uid", required_argument, NULL, 'u' },
 		{ "gid", required_argument, NULL, 'g' },
@@ -166,15 +154,12 @@ static struct gm_probe_options parse(int argc, char **argv)
 		{ "peers", required_argument, NULL, 'P' },
 		{ "driver", required_argument, NULL, 'D' },
 		{ "device", required_argument, NULL, 'd' },
-		{ "skip", required_argument, NULL, 'k' },
 		{ "list", required_argument, NULL, 'L' },
 		{ "devices", required_argument, NULL, 'o' },
 		{ "with-nvidia", no_argument, NULL, 'n' },
 		{ 0 },
 	};
-	struct gm_probe_options o = { .limit_ms = 4000,
-				      .driver_limit_ms = 20000,
-				      .refresh_ms = 1000 };
+	struct gm_probe_options o = { .refresh_ms = 1000 };
 	int c;
 
 	opterr = 0;
@@ -182,6 +167,8 @@ static struct gm_probe_options parse(int argc, char **argv)
 		set_option(&o, c);
 	if (optind < argc)
 		usage("what is left is no option");
+	if (o.role == 0)
+		usage("no role");
 	if (o.role == GM_ROLE_LIST && (!o.library || !o.devices))
 		usage("--list needs --library and --devices");
 	return o;
@@ -221,7 +208,6 @@ static void follow_parent(void)
 int main(int argc, char **argv)
 {
 	static int (*const roles[])(const struct gm_probe_options *o) = {
-		[GM_ROLE_STEWARD] = gm_monitor_run,
 		[GM_ROLE_CENSUS] = gm_enumerate_run,
 		[GM_ROLE_WATCH] = gm_watch_run,
 		[GM_ROLE_PEERS] = gm_peers_run,
@@ -231,7 +217,7 @@ int main(int argc, char **argv)
 	struct gm_probe_options o = parse(argc, argv);
 
 	check_socket();
-	/* gpumapd ends us by hanging up; a terminal's interrupt is for it. */
+	/* A terminal's interrupt is for gpumapd, which ends us. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
@@ -240,7 +226,6 @@ int main(int argc, char **argv)
 	gm_log_context("by=probe");
 	drop_privileges();
 	/* After the change of user, which would undo it. */
-	if (o.role != GM_ROLE_STEWARD)
-		follow_parent();
+	follow_parent();
 	return roles[o.role](&o);
 }

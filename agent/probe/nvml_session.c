@@ -26,7 +26,7 @@ uint32_t gm_nvml_session_health(gm_nvml_result result)
 	}
 }
 
-void gm_nvml_session_refused(struct gm_note *note, const char *call,
+void gm_nvml_session_refused(struct gm_probe_wire *note, const char *call,
 			     gm_nvml_result result)
 {
 	const char *remedy = gm_nvml_error_remedy(result);
@@ -35,13 +35,13 @@ void gm_nvml_session_refused(struct gm_note *note, const char *call,
 	if (note->health == GM_PROBE_USABLE)
 		note->health = GM_PROBE_FAILED;
 	note->code = (int32_t)result;
-	gm_protocol_text(note, "NVML %u %s from %s%s%s", result,
-			 gm_nvml_error_name(result), call, remedy ? ": " : "",
-			 remedy ? remedy : "");
+	gm_say_text(note, "NVML %u %s from %s%s%s", result,
+		    gm_nvml_error_name(result), call, remedy ? ": " : "",
+		    remedy ? remedy : "");
 }
 
 int gm_nvml_session_open(const struct gm_probe_options *options,
-			 struct gm_nvml *ret_nvml, struct gm_note *note)
+			 struct gm_nvml *ret_nvml, struct gm_probe_wire *note)
 {
 	const struct gm_library_where where = { .soname = "libnvidia-ml.so.1",
 						.compat = options->library };
@@ -51,10 +51,10 @@ int gm_nvml_session_open(const struct gm_probe_options *options,
 
 	if (rc < 0) {
 		note->health = GM_PROBE_FAILED;
-		gm_protocol_text(note, "%.150s", why);
+		gm_say_text(note, "%.150s", why);
 		return rc == -ENOENT ? -ENOENT : -EIO;
 	}
-	gm_protocol_call("nvmlInit");
+	gm_say_call("nvmlInit");
 	result = ret_nvml->nvmlInit_v2();
 	if (result == GM_NVML_SUCCESS)
 		return 0;

@@ -7,7 +7,7 @@
 
 #include "agent/cuda/nvml.h"
 #include "agent/probe/probe.h"
-#include "agent/probe/protocol.h"
+#include "agent/probe/say.h"
 
 /*
  * gm_nvml_session_open - find NVML and initialise it
@@ -18,10 +18,10 @@
  *		-EIO
  */
 int gm_nvml_session_open(const struct gm_probe_options *options,
-			 struct gm_nvml *ret_nvml, struct gm_note *note);
+			 struct gm_nvml *ret_nvml, struct gm_probe_wire *note);
 
 /* Health, code and text of a call that was refused. */
-void gm_nvml_session_refused(struct gm_note *note, const char *call,
+void gm_nvml_session_refused(struct gm_probe_wire *note, const char *call,
 			     gm_nvml_result result);
 
 /* The health that a refusal means for the card: enum gm_probe_health. */

@@ -179,15 +179,14 @@ void gm_parse_information(const char *text,
 
 void gm_parse_made_uuid(uint32_t domain, uint32_t bus, uint8_t ret_uuid[16])
 {
-	const bool by_index = bus == UINT32_MAX;
 	uint8_t uuid[16] = { 0 };
 
 	for (int i = 0; i < 4; i++)
 		uuid[i] = (uint8_t)(domain >> (24 - 8 * i));
-	uuid[4] = by_index ? 0 : (uint8_t)(bus >> 8);
-	uuid[5] = by_index ? 0 : (uint8_t)bus;
+	uuid[4] = (uint8_t)(bus >> 8);
+	uuid[5] = (uint8_t)bus;
 	uuid[6] = 0x80; /* version */
-	uuid[7] = by_index ? 2 : 1;
+	uuid[7] = 1;
 	uuid[8] = 0x80; /* variant */
 	memcpy(uuid + 9, "gpumap", 6);
 	memcpy(ret_uuid, uuid, sizeof(uuid));

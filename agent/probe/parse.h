@@ -58,8 +58,8 @@ void gm_parse_information(const char *text,
 /*
  * gm_parse_made_uuid - for a card whose own cannot be read
  *
- * By its PCI address, or, with @bus of UINT32_MAX, by an NVML index in @domain.
- * Version 8, "as its maker likes": no card of NVIDIA's has one.
+ * By its PCI address.  Version 8, "as its maker likes": no card of NVIDIA's has
+ * one.
  */
 void gm_parse_made_uuid(uint32_t domain, uint32_t bus, uint8_t ret_uuid[16]);
 

@@ -94,7 +94,7 @@ static uint32_t links_of(const struct end *a, const struct end *b)
 
 static void say_pair(const struct end *a, const struct end *b)
 {
-	struct gm_note note = { .type = GM_NOTE_PEERS };
+	struct gm_probe_wire note = { .type = GM_PROBE_PEERS };
 	unsigned int level;
 
 	memcpy(note.uuid, a->uuid, sizeof(note.uuid));
@@ -106,12 +106,12 @@ static void say_pair(const struct end *a, const struct end *b)
 	    GM_NVML_SUCCESS)
 		note.peers.level = level;
 	note.peers.links = links_of(a, b);
-	gm_protocol_send(&note);
+	gm_say_record(&note);
 }
 
 int gm_peers_run(const struct gm_probe_options *o)
 {
-	struct gm_note note = { 0 };
+	struct gm_probe_wire note = { 0 };
 	uint32_t n;
 
 	/* Pairs without a report are unknown. */

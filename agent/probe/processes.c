@@ -146,12 +146,12 @@ static void put_line(const struct gm_processes_item *item,
 }
 
 void gm_processes_note(const struct gm_processes *p, uint32_t i,
-		       struct gm_note *ret_note)
+		       struct gm_probe_wire *ret_note)
 {
 	const struct gm_processes_item *item = &p->items[i];
 	bool is_less = item->bytes[0] < item->bytes[1];
 
-	*ret_note = (struct gm_note){ .type = GM_NOTE_PROCESS };
+	*ret_note = (struct gm_probe_wire){ .type = GM_PROBE_PROCESS };
 	ret_note->process.index = i;
 	if (item->is_told) {
 		ret_note->process.low_bytes = item->bytes[is_less ? 0 : 1];

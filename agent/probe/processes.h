@@ -20,7 +20,7 @@
 #define GM_PROBE_PROCESSES_H
 
 #include "agent/cuda/nvml.h"
-#include "agent/probe/protocol.h"
+#include "agent/probe/say.h"
 
 /* A pid that NVML lists. */
 struct gm_processes_item {
@@ -55,6 +55,6 @@ void gm_processes_end(struct gm_processes *processes,
 
 /* The record of one of them: a PROCESS but for the uuid. */
 void gm_processes_note(const struct gm_processes *processes, uint32_t i,
-		       struct gm_note *ret_note);
+		       struct gm_probe_wire *ret_note);
 
 #endif

@@ -29,7 +29,7 @@ static DIR *open_folder(const char *root, const char *folder)
 }
 
 static void read_information(const char *root, const char *name,
-			     struct gm_note *note)
+			     struct gm_probe_wire *note)
 {
 	struct gm_parse_information info;
 	char path[PATH_MAX], text[4096];
@@ -86,15 +86,18 @@ static bool is_driven(const char *root, const char *device)
 
 static int compare_places(const void *a, const void *b)
 {
-	const struct gm_note_place *x = &((const struct gm_note *)a)->place;
-	const struct gm_note_place *y = &((const struct gm_note *)b)->place;
+	const struct gm_probe_place *x =
+		&((const struct gm_probe_wire *)a)->place;
+	const struct gm_probe_place *y =
+		&((const struct gm_probe_wire *)b)->place;
 
 	if (x->domain != y->domain)
 		return x->domain < y->domain ? -1 : 1;
 	return x->bus < y->bus ? -1 : x->bus > y->bus;
 }
 
-size_t gm_sysfs_list(const char *root, struct gm_note *ret_notes, size_t max)
+size_t gm_sysfs_list(const char *root, struct gm_probe_wire *ret_notes,
+		     size_t max)
 {
 	bool by_module = true;
 	DIR *folder = open_folder(root, "/proc/driver/nvidia/gpus");
@@ -106,13 +109,15 @@ size_t gm_sysfs_list(const char *root, struct gm_note *ret_notes, size_t max)
 		folder = open_folder(root, "/sys/bus/pci/devices");
 	}
 	while (folder && n < max && (entry = readdir(folder))) {
-		struct gm_note *note = &ret_notes[n];
+		struct gm_probe_wire *note = &ret_notes[n];
 
-		*note = (struct gm_note){ .type = GM_NOTE_PLACE };
+		*note = (struct gm_probe_wire){ .type = GM_PROBE_PLACE };
 		note->place.minor = -1;
 		if (gm_parse_pci(entry->d_name, &note->place.domain,
 				 &note->place.bus) < 0)
 			continue;
+		gm_parse_made_uuid(note->place.domain, note->place.bus,
+				   note->uuid);
 		if (by_module)
 			read_information(root, entry->d_name, note);
 		else if (!is_card(root, entry->d_name) ||

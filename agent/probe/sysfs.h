@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/probe/protocol.h"
+#include "agent/probe/say.h"
 
 /*
  * gm_sysfs_list - the cards that the kernel's module drives, by PCI address
@@ -25,7 +25,8 @@
  *
  * Returns how many notes of PLACE were written, at most @max
  */
-size_t gm_sysfs_list(const char *root, struct gm_note *ret_notes, size_t max);
+size_t gm_sysfs_list(const char *root, struct gm_probe_wire *ret_notes,
+		     size_t max);
 
 /* NVIDIA's cards that are no bridge or sound device, whichever driver has
  * them. */

@@ -45,30 +45,23 @@ struct watch {
 	struct nvmlEventSet_st *set; /* NULL: none, sleep instead */
 	bool is_set_logged;
 	bool is_split;
-	struct gm_note card; /* as it was said */
+	struct gm_probe_wire card; /* as it was said */
 	struct gm_processes processes;
 	struct instance instances[INSTANCES];
 	uint32_t n_instances;
 };
 
-static void __attribute__((noreturn)) trouble(struct gm_note *note)
-{
-	note->type = GM_NOTE_TROUBLE;
-	gm_protocol_send(note);
-	_exit(EXIT_SUCCESS);
-}
-
 static void open_card(struct watch *w)
 {
-	struct gm_note note = { 0 };
+	struct gm_probe_wire note = { 0 };
 	gm_nvml_result result;
 
 	if (gm_nvml_session_open(w->options, &w->nvml, &note) < 0)
-		trouble(&note);
+		gm_say_done(&note);
 	w->facts = (struct gm_facts){ .nvml = &w->nvml,
 				      .sysfs = w->options->sysfs };
 	gm_facts_system(&w->facts);
-	gm_protocol_call("nvmlDeviceGetHandleByIndex");
+	gm_say_call("nvmlDeviceGetHandleByIndex");
 	result = w->nvml.nvmlDeviceGetHandleByIndex_v2(w->options->index,
 						       &w->dev);
 	if (result != GM_NVML_SUCCESS) {
@@ -78,7 +71,7 @@ static void open_card(struct watch *w)
 		if (result == GM_NVML_INVALID_ARGUMENT ||
 		    result == GM_NVML_NOT_FOUND)
 			note.health = GM_PROBE_LOST;
-		trouble(&note);
+		gm_say_done(&note);
 	}
 }
 
@@ -87,8 +80,7 @@ static void log_no_events(struct watch *w, gm_nvml_result result)
 {
 	if (!w->is_set_logged)
 		gm_log(GM_LOG_WARNING, "no_events", "device=%s code=%u why=%s",
-		       w->card.card.device.id, result,
-		       gm_nvml_error_name(result));
+		       w->card.device.id, result, gm_nvml_error_name(result));
 	w->is_set_logged = true;
 }
 
@@ -140,12 +132,12 @@ static const uint8_t *owner_of(const struct watch *w,
 
 static void say_event(const struct watch *w, const struct gm_nvml_event *event)
 {
-	struct gm_note note = { .type = GM_NOTE_EVENT };
+	struct gm_probe_wire note = { .type = GM_PROBE_EVENT };
 
 	memcpy(note.uuid, owner_of(w, event), sizeof(note.uuid));
 	note.event.kind = event->type;
 	note.event.xid = event->type == GM_NVML_EVENT_XID ? event->data : 0;
-	gm_protocol_send(&note);
+	gm_say_record(&note);
 }
 
 /* Wait for @ms or for an event.  Returns whether there was one. */
@@ -173,14 +165,6 @@ static bool wait_for_event(struct watch *w, uint32_t ms)
 	return result == GM_NVML_GPU_IS_LOST;
 }
 
-static bool is_skipped(const struct watch *w, const char *id)
-{
-	for (uint32_t i = 0; i < w->options->n_skips; i++)
-		if (strcmp(w->options->skips[i], id) == 0)
-			return true;
-	return false;
-}
-
 static struct instance *instance_of(struct watch *w, const uint8_t uuid[16])
 {
 	for (uint32_t i = 0; i < w->n_instances; i++)
@@ -193,10 +177,9 @@ static struct instance *instance_of(struct watch *w, const uint8_t uuid[16])
 static void meet_instance(struct watch *w, struct nvmlDevice_st *mig)
 {
 	struct instance *in;
-	struct gm_note note;
+	struct gm_probe_wire note;
 
-	if (gm_facts_instance(&w->facts, mig, &w->card.card, &note) < 0 ||
-	    is_skipped(w, note.card.device.id))
+	if (gm_facts_instance(&w->facts, mig, &w->card.device, &note) < 0)
 		return;
 	in = instance_of(w, note.uuid);
 	if (!in) {
@@ -205,9 +188,9 @@ static void meet_instance(struct watch *w, struct nvmlDevice_st *mig)
 		in = &w->instances[w->n_instances++];
 		*in = (struct instance){ .mig = mig };
 		memcpy(in->uuid, note.uuid, sizeof(in->uuid));
-		in->gi = (uint32_t)note.card.device.facts.mig_gi;
-		in->ci = (uint32_t)note.card.device.facts.mig_ci;
-		gm_protocol_send(&note);
+		in->gi = (uint32_t)note.device.facts.mig_gi;
+		in->ci = (uint32_t)note.device.facts.mig_ci;
+		gm_say_record(&note);
 	}
 	in->mig = mig;
 	in->met = true;
@@ -216,13 +199,13 @@ static void meet_instance(struct watch *w, struct nvmlDevice_st *mig)
 static void forget_instances(struct watch *w)
 {
 	for (uint32_t i = w->n_instances; i-- > 0;) {
-		struct gm_note note = { .type = GM_NOTE_GONE };
+		struct gm_probe_wire note = { .type = GM_PROBE_GONE };
 
 		if (w->instances[i].met)
 			continue;
 		memcpy(note.uuid, w->instances[i].uuid, sizeof(note.uuid));
-		gm_protocol_text(&note, "the instance was taken down");
-		gm_protocol_send(&note);
+		gm_say_text(&note, "the instance was taken down");
+		gm_say_record(&note);
 		w->instances[i] = w->instances[--w->n_instances];
 	}
 }
@@ -250,39 +233,39 @@ static void list_instances(struct watch *w)
 static void say_card(struct watch *w)
 {
 	if (gm_facts_card(&w->facts, w->dev, w->options->index, &w->card) < 0)
-		trouble(&w->card);
-	w->is_split = w->card.card.device.facts.flags & GPUMAP_DEVICE_MIG;
-	gm_protocol_send(&w->card);
+		gm_say_done(&w->card);
+	w->is_split = w->card.device.facts.flags & GPUMAP_DEVICE_MIG;
+	gm_say_record(&w->card);
 }
 
 /* The moving facts of one device, behind the processes that use it. */
 static void say_look(const struct gm_processes *processes,
-		     const struct gm_note *moving)
+		     const struct gm_probe_wire *moving)
 {
-	struct gm_note note;
+	struct gm_probe_wire note;
 
 	for (uint32_t i = 0; i < moving->moving.n_processes; i++) {
 		gm_processes_note(processes, i, &note);
 		memcpy(note.uuid, moving->uuid, sizeof(note.uuid));
-		gm_protocol_send(&note);
+		gm_say_record(&note);
 	}
-	gm_protocol_send(moving);
+	gm_say_record(moving);
 }
 
 /* Everything once.  A card that is gone ends this process. */
 static void refresh(struct watch *w)
 {
-	struct gm_note note = { 0 };
+	struct gm_probe_wire note = { 0 };
 
 	if (gm_facts_split(&w->facts, w->dev) != w->is_split)
 		say_card(w);
 	memcpy(note.uuid, w->card.uuid, sizeof(note.uuid));
 	gm_facts_move(&w->facts, w->dev, &w->processes, &note);
 	if (note.health == GM_PROBE_LOST)
-		trouble(&note);
+		gm_say_done(&note);
 	if (note.health == GM_PROBE_USABLE && w->is_split) {
 		note.health = GM_PROBE_SPLIT;
-		gm_protocol_text(&note, "in MIG mode: its instances are used");
+		gm_say_text(&note, "in MIG mode: its instances are used");
 	}
 	/* A report of the card's state is one of its instances, too. */
 	list_instances(w);
@@ -303,14 +286,14 @@ int gm_watch_run(const struct gm_probe_options *o)
 
 	w.options = o;
 	open_card(&w);
-	gm_protocol_call("a first look at the card");
+	gm_say_call("a first look at the card");
 	say_card(&w);
 	for (;;) {
 		/* First, so that nothing is missed of a card that is known. */
 		if (!w.set)
 			listen(&w);
 		refresh(&w);
-		due = gm_node_clock_now() + gm_probe_ms(o->refresh_ms);
+		due = gm_node_clock_now() + (uint64_t)o->refresh_ms * 1000000u;
 		while (gm_node_clock_now() < due) {
 			uint64_t left = due - gm_node_clock_now();
 			uint32_t burst = 0;

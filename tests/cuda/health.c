@@ -2,12 +2,24 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Notes of a probe about its cards after it has listed them: the moving facts,
- * the effect of each Xid, and that neither the probe's death nor its silence
- * makes a row unhealthy.
+ * A watcher speaks of its cards after they are listed: of moving facts and
+ * Xids, and ends.
  */
 
 #include "tests/support/scripted_probe_agent.h"
+
+/* Its watcher is ended, and the next one finds both cards. */
+static int look_anew(const struct gpumap *map, int probe)
+{
+	struct gm_probe_wire cards[] = { puppet_card(3), puppet_card(1) };
+
+	OK(puppet_ended(probe));
+	probe = puppet_accept();
+	puppet_say_all(probe, cards, 2);
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
+	OK(puppet_becomes(map, 3, GPUMAP_DEVICE_READY));
+	return probe;
+}
 
 /* ---- what moves -------------------------------------------------------- */
 
@@ -96,7 +108,6 @@ static void grave_xids_are_believed(const struct gpumap *map, int probe)
 	} grave[] = {
 		{ 48, GPUMAP_DEVICE_FAILED },
 		{ 95, GPUMAP_DEVICE_FAILED },
-		{ 79, GPUMAP_DEVICE_LOST },
 	};
 	struct gm_probe_wire wire = puppet_moving(1, GM_PROBE_USABLE, "");
 
@@ -124,47 +135,30 @@ static void grave_xids_are_believed(const struct gpumap *map, int probe)
 	EQ(card_of(map, 3).state, GPUMAP_DEVICE_READY);
 }
 
-/* Xid 79, then out of the probe's list, then there again: that is the end of
- * the trouble. */
+/* Xid 79, then there again for the next watcher: that is the end of the
+ * trouble. */
 static int a_lost_card_comes_back(const struct gpumap *map, int probe)
 {
-	struct gm_probe_wire card = puppet_card(3);
-
 	puppet_say_xid(probe, 1, 79);
 	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_LOST));
-	close(probe);
-	probe = puppet_accept();
-	puppet_say(probe, &card);
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
-	card = puppet_card(1);
-	puppet_say(probe, &card);
-	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
-	puppet_say_moving(probe, 1, GM_PROBE_USABLE, "");
-	while (card_of(map, 1).temperature != 41000)
-		story_nap(500);
-	return probe;
+	return look_anew(map, probe);
 }
 
-/* ---- the probe's life -------------------------------------------------- */
+/* ---- a watcher's life --------------------------------------------------- */
 
-static int a_death_is_no_rows(const struct gpumap *map, int probe)
+/* The card fails until another watcher has looked at it. */
+static int a_death_is_told_of(const struct gpumap *map, int probe)
 {
 	struct gm_probe_wire card = puppet_card(3);
-	uint64_t since = card_of(map, 3).since_ns;
 
 	close(probe);
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_FAILED));
+	OK(strstr(card_of(map, 1).reason, "NVML ended the process") != NULL);
 	probe = puppet_accept();
 	OK(probe >= 0);
-	EQ(card_of(map, 1).state, GPUMAP_DEVICE_READY);
-	OK(card_of(map, 3).since_ns == since);
-
-	/* One that is not named again is gone. */
 	puppet_say(probe, &card);
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
-	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_LOST));
-	STR(card_of(map, 1).reason, "no longer there");
-	EQ(card_of(map, 3).state, GPUMAP_DEVICE_READY);
-	OK(card_of(map, 3).since_ns == since);
+	OK(puppet_becomes(map, 3, GPUMAP_DEVICE_READY));
+	EQ(card_of(map, 1).state, GPUMAP_DEVICE_FAILED);
 	card = puppet_card(1);
 	puppet_say(probe, &card);
 	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
@@ -174,20 +168,17 @@ static int a_death_is_no_rows(const struct gpumap *map, int probe)
 static int nonsense_ends_it(const struct gpumap *map, int probe)
 {
 	char record[sizeof(struct gm_probe_wire) + 8] = { 0 };
-	struct gm_probe_wire card = puppet_card(1);
+	struct gm_probe_wire wire = { .type = GM_PROBE_CENSUS };
 
 	send(probe, record, sizeof(record), MSG_NOSIGNAL);
-	OK(agent_wait_log(&agent, "event=probe_killed"));
-	close(probe);
-	probe = puppet_accept();
-	puppet_say(probe, &card);
-	card = puppet_card(3);
-	puppet_say(probe, &card);
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
-	EQ(card_of(map, 1).state, GPUMAP_DEVICE_READY);
+	OK(agent_wait_log(&agent, "event=watcher_died nvml=0 how=\"it says "
+				  "what is no record"));
+	probe = look_anew(map, probe);
+	/* A watcher may not say this. */
+	puppet_send(probe, &wire);
+	probe = look_anew(map, probe);
 
-	/* Unknown types and cards belong to no row. */
-	puppet_say_only(probe, 77, "");
+	/* Unknown cards belong to no row. */
 	puppet_say_moving(probe, 99, GM_PROBE_LOST, "");
 	puppet_say_xid(probe, 99, 79);
 	return probe;
@@ -236,7 +227,7 @@ TAP_CASE()
 	grave_xids_are_believed(map, probe);
 	probe = a_lost_card_comes_back(map, probe);
 	gpumapctl_shows_gpus();
-	probe = a_death_is_no_rows(map, probe);
+	probe = a_death_is_told_of(map, probe);
 	probe = nonsense_ends_it(map, probe);
 	end(probe, map);
 	agent_remove(&agent);

@@ -28,6 +28,7 @@ static struct gm_probe_wire part_of(uint32_t round, uint32_t part)
 
 	wire.uuid[12] = (uint8_t)(round >> 8);
 	wire.uuid[13] = (uint8_t)round;
+	puppet_name(&wire);
 	snprintf(wire.device.name, sizeof(wire.device.name), "Part %u of %u",
 		 part, round);
 	return wire;
@@ -54,14 +55,14 @@ static bool becomes(uint32_t round, uint32_t part, uint32_t state)
 	return false;
 }
 
-static void say_card(void)
+/* The driver is asked about each, so that they come in any order. */
+static bool all_become(uint32_t round, uint32_t state)
 {
-	struct gm_probe_wire wire = puppet_card(CARD);
+	bool is = true;
 
-	wire.device.facts.flags |= GPUMAP_DEVICE_MIG;
-	wire.device.health = GM_PROBE_SPLIT;
-	puppet_say(probe, &wire);
-	puppet_say_moving(probe, CARD, GM_PROBE_SPLIT, "");
+	for (uint32_t part = 0; part < PARTS && is; part++)
+		is = becomes(round, part, state);
+	return is;
 }
 
 static bool split(uint32_t round)
@@ -71,19 +72,18 @@ static bool split(uint32_t round)
 
 		puppet_say(probe, &wire);
 	}
-	return becomes(round, PARTS - 1, GPUMAP_DEVICE_READY);
+	return all_become(round, GPUMAP_DEVICE_READY);
 }
 
 static bool unsplit(uint32_t round)
 {
 	for (uint32_t part = 0; part < PARTS; part++) {
-		struct gm_probe_wire wire =
-			puppet_moving(part, GM_PROBE_LOST, "destroyed");
+		struct gm_probe_wire was = part_of(round, part);
+		struct gm_probe_wire wire = puppet_gone(&was);
 
-		memcpy(wire.uuid, part_of(round, part).uuid, sizeof(wire.uuid));
 		puppet_say(probe, &wire);
 	}
-	return becomes(round, PARTS - 1, GPUMAP_DEVICE_LOST);
+	return all_become(round, GPUMAP_DEVICE_LOST);
 }
 
 /* Once more, with other instances. */
@@ -94,15 +94,15 @@ static bool resplit(void)
 
 static bool begin(void)
 {
+	struct gm_probe_wire wires[1 + PARTS] = { puppet_card(CARD) };
+
 	agent_spawn(&agent, NULL);
 	probe = puppet_accept();
-	say_card();
-	for (uint32_t part = 0; part < PARTS; part++) {
-		struct gm_probe_wire wire = part_of(round_now, part);
-
-		puppet_say(probe, &wire);
-	}
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
+	wires[0].device.facts.flags |= GPUMAP_DEVICE_MIG;
+	wires[0].health = GM_PROBE_SPLIT;
+	for (uint32_t part = 0; part < PARTS; part++)
+		wires[1 + part] = part_of(round_now, part);
+	puppet_say_all(probe, wires, 1 + PARTS);
 	if (!OK(agent_wait_log(&agent, "event=ready ")))
 		agent_show_log(&agent);
 	map = story_attach(&agent);
@@ -289,18 +289,20 @@ static bool dies_of_splits(void)
 
 	while (story_now() < until) {
 		for (uint32_t part = 0; part < PARTS; part++) {
-			struct gm_probe_wire wire =
-				puppet_moving(part, GM_PROBE_LOST, "destroyed");
+			struct gm_probe_wire was = part_of(round_now, part);
+			struct gm_probe_wire wire = puppet_gone(&was);
 
-			memcpy(wire.uuid, part_of(round_now, part).uuid,
-			       sizeof(wire.uuid));
 			say(&wire);
 		}
 		round_now++;
 		for (uint32_t part = 0; part < PARTS; part++) {
 			struct gm_probe_wire wire = part_of(round_now, part);
+			struct gm_probe_wire look =
+				puppet_moving(0, GM_PROBE_USABLE, "");
 
+			memcpy(look.uuid, wire.uuid, sizeof(look.uuid));
 			say(&wire);
+			say(&look);
 		}
 		while (story_lives(agent.pid) && story_now() < until &&
 		       row_of(round_now, PARTS - 1) < 0)

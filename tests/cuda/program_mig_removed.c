@@ -34,6 +34,7 @@ static struct gm_probe_wire part_of(uint32_t part)
 		fake_uuid_print(gpu, wire.device.id);
 	} else {
 		memcpy(&wire.uuid[8], &part, sizeof(part));
+		puppet_name(&wire);
 	}
 	snprintf(wire.device.name, sizeof(wire.device.name), "Part %u", part);
 	return wire;
@@ -70,17 +71,15 @@ static bool create(uint32_t part)
 
 static bool destroy(uint32_t part)
 {
-	struct gm_probe_wire wire =
-		puppet_moving(part, GM_PROBE_LOST, "destroyed");
+	struct gm_probe_wire was = part_of(part), wire = puppet_gone(&was);
 
-	memcpy(wire.uuid, part_of(part).uuid, sizeof(wire.uuid));
 	puppet_say(probe, &wire);
 	return becomes(part, GPUMAP_DEVICE_LOST);
 }
 
 static bool begin(void)
 {
-	struct gm_probe_wire card = puppet_card(CARD), part = part_of(FIRST);
+	struct gm_probe_wire wires[] = { puppet_card(CARD), part_of(FIRST) };
 
 	cuda_scene_agent(&scene, &agent,
 			 "pass-environment = GPUMAP_PUPPET "
@@ -91,12 +90,9 @@ static bool begin(void)
 	agent.env[3] = NULL;
 	agent_spawn(&agent, NULL);
 	probe = puppet_accept();
-	card.device.facts.flags |= GPUMAP_DEVICE_MIG;
-	card.device.health = GM_PROBE_SPLIT;
-	puppet_say(probe, &card);
-	puppet_say_moving(probe, CARD, GM_PROBE_SPLIT, "");
-	puppet_say(probe, &part);
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
+	wires[0].device.facts.flags |= GPUMAP_DEVICE_MIG;
+	wires[0].health = GM_PROBE_SPLIT;
+	puppet_say_all(probe, wires, 2);
 	if (!OK(agent_wait_log(&agent, "event=ready ")))
 		agent_show_log(&agent);
 	map = story_attach(&agent);

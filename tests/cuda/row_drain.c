@@ -56,37 +56,35 @@ static int answer(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The order of the probe's steps matters: an administrator who resets a card
- * that was reported closed too early loses it. */
-static void a_row_is_drained(const struct gpumap *map, int probe)
+/* Watch again, and find both cards. */
+static int look_anew(const struct gpumap *map)
 {
-	struct gm_probe_wire wire, closed = puppet_word(GM_PROBE_RELEASED, 1);
-	struct gm_probe_wire card = puppet_card(1);
+	struct gm_probe_wire cards[] = { puppet_card(3), puppet_card(1) };
+	int probe = puppet_accept();
+
+	EQ(card_of(map, 1).state, GPUMAP_DEVICE_PROBING);
+	puppet_say_all(probe, cards, 2);
+	return probe;
+}
+
+/* The end of the watcher is what closes the card. */
+static int a_row_is_drained(const struct gpumap *map, int probe)
+{
 	char row[16];
 	pid_t pid;
 
 	snprintf(row, sizeof(row), "%d", puppet_row(map, 1));
-	pid = ask("drain", row);
-	EQ(puppet_hear(probe, &wire), GM_PROBE_RELEASE);
-	OK(memcmp(wire.uuid, card.uuid, 16) == 0);
-	EQ(card_of(map, 1).state, GPUMAP_DEVICE_DRAINING);
 	puppet_say_xid(probe, 1, 48);
-	puppet_say_moving(probe, 1, GM_PROBE_LOST, "");
-	EQ(waitpid(pid, NULL, WNOHANG), 0);
-	puppet_say(probe, &closed); /* of an earlier one: it has no serial */
-	closed.serial = wire.serial;
-	puppet_say_moving(probe, 1, GM_PROBE_LOST, "");
-	EQ(waitpid(pid, NULL, WNOHANG), 0);
-	puppet_say(probe, &closed);
-	EQ(answer(pid), DONE);
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_FAILED));
+	EQ(CTL("drain", row), DONE);
+	OK(puppet_ended(probe));
 	EQ(card_of(map, 1).state, GPUMAP_DEVICE_DRAINING);
 	EQ(card_of(map, 3).state, GPUMAP_DEVICE_READY);
 	EQ(CTL("drain", row), DONE);
 
+	/* Xid 48 is of the card before its reset. */
 	pid = ask("undrain", row);
-	EQ(puppet_hear(probe, &wire), GM_PROBE_RESUME);
-	EQ(card_of(map, 1).state, GPUMAP_DEVICE_PROBING);
-	puppet_say(probe, &card);
+	probe = look_anew(map);
 	EQ(answer(pid), DONE);
 	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
 	EQ(CTL("undrain", row), DONE);
@@ -95,31 +93,22 @@ static void a_row_is_drained(const struct gpumap *map, int probe)
 		EQ(drain_as(65534, (uint32_t)puppet_row(map, 1)), 0);
 	}
 	EQ(CTL("drain", "x"), USAGE);
+	return probe;
 }
 
-/* The next one must leave the card alone before it has looked at any. */
-static int a_drain_outlives_the_probe(const struct gpumap *map, int probe)
+static int a_card_may_come_back_badly(const struct gpumap *map, int probe)
 {
-	struct gm_probe_wire wire, other = puppet_card(3);
 	struct gm_probe_wire card = puppet_card(1);
 	char row[16];
 	pid_t pid;
 
 	snprintf(row, sizeof(row), "%d", puppet_row(map, 1));
-	pid = ask("drain", row);
-	EQ(puppet_hear(probe, &wire), GM_PROBE_RELEASE);
-	shutdown(probe, SHUT_RDWR); /* which closes every card */
-	close(probe);
-	EQ(answer(pid), DONE);
-	probe = puppet_accept();
-	EQ(puppet_hear(probe, &wire), GM_PROBE_RELEASE);
-	OK(memcmp(wire.uuid, card.uuid, 16) == 0);
-	puppet_say(probe, &other);
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
-	EQ(card_of(map, 1).state, GPUMAP_DEVICE_DRAINING);
+	EQ(CTL("drain", row), DONE);
+	OK(puppet_ended(probe));
 	pid = ask("undrain", row);
-	EQ(puppet_hear(probe, &wire), GM_PROBE_RESUME);
-	card.device.health = GM_PROBE_FAILED;
+	probe = puppet_accept();
+	EQ(card_of(map, 1).state, GPUMAP_DEVICE_PROBING);
+	card.health = GM_PROBE_FAILED;
 	strcpy(card.text, "it was put back badly");
 	puppet_say(probe, &card);
 	EQ(answer(pid), DONE);
@@ -208,61 +197,50 @@ static void plans_leave_out(struct gpumap *map, uint32_t drained,
 	OK(all_on(ordinal, other));
 }
 
-static void nothing_is_planned_on_a_drained_row(struct gpumap *map, int probe)
+static int nothing_is_planned_on_a_drained_row(struct gpumap *map, int probe)
 {
-	struct gm_probe_wire wire, closed, card = puppet_card(1);
 	uint32_t drained = (uint32_t)puppet_row(map, 1), rows[4];
 	char row[16];
 	pid_t pid;
 
 	snprintf(row, sizeof(row), "%u", drained);
-	pid = ask("drain", row);
-	EQ(puppet_hear(probe, &wire), GM_PROBE_RELEASE);
-	closed = puppet_word(GM_PROBE_RELEASED, 1);
-	closed.serial = wire.serial;
-	plans_leave_out(map, drained, (uint32_t)puppet_row(map, 3));
-	puppet_say(probe, &closed);
-	EQ(answer(pid), DONE);
+	EQ(CTL("drain", row), DONE);
+	OK(puppet_ended(probe));
 	plans_leave_out(map, drained, (uint32_t)puppet_row(map, 3));
 	pid = ask("undrain", row);
-	EQ(puppet_hear(probe, &wire), GM_PROBE_RESUME);
-	puppet_say(probe, &card);
+	probe = look_anew(map);
 	EQ(answer(pid), DONE);
 	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
 	EQ(plan(map, GPUMAP_SETTING_AUTO, NULL, &drained, 1, rows), 0);
 	OK(all_on(rows, drained));
+	return probe;
 }
 
-/* An instance that is made while its card is let go. */
-static void a_late_instance_waits_for_its_card(struct gpumap *map, int probe)
+/* An instance is drained with its card, and comes back with it. */
+static int an_instance_waits_for_its_card(struct gpumap *map, int probe)
 {
-	struct gm_probe_wire wire, closed, card = puppet_card(1);
 	struct gm_probe_wire part = puppet_part(9, 1);
 	char row[16], part_row[16];
 	pid_t pid;
 
-	snprintf(row, sizeof(row), "%d", puppet_row(map, 1));
-	pid = ask("drain", row);
-	EQ(puppet_hear(probe, &wire), GM_PROBE_RELEASE);
 	puppet_say(probe, &part);
-	OK(puppet_becomes(map, 9, GPUMAP_DEVICE_DRAINING));
-	closed = puppet_word(GM_PROBE_RELEASED, 1);
-	closed.serial = wire.serial;
-	puppet_say(probe, &closed);
-	EQ(answer(pid), DONE);
-	puppet_say_moving(probe, 9, GM_PROBE_USABLE, "");
+	OK(puppet_becomes(map, 9, GPUMAP_DEVICE_READY));
+	snprintf(row, sizeof(row), "%d", puppet_row(map, 1));
 	snprintf(part_row, sizeof(part_row), "%d", puppet_row(map, 9));
+	EQ(CTL("drain", row), DONE);
+	OK(puppet_ended(probe));
+	EQ(card_of(map, 9).state, GPUMAP_DEVICE_DRAINING);
 	EQ(CTL("undrain", part_row), FAILED);
 	OK(complains("is drained with its card"));
 	EQ(card_of(map, 9).state, GPUMAP_DEVICE_DRAINING);
 
 	pid = ask("undrain", row);
-	EQ(puppet_hear(probe, &wire), GM_PROBE_RESUME);
-	puppet_say(probe, &card);
-	puppet_say_moving(probe, 9, GM_PROBE_USABLE, "");
+	probe = look_anew(map);
+	puppet_say(probe, &part);
 	EQ(answer(pid), DONE);
 	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
 	OK(puppet_becomes(map, 9, GPUMAP_DEVICE_READY));
+	return probe;
 }
 
 /* The agent starts without a card that is cordoned, and without a segment. */
@@ -302,11 +280,11 @@ TAP_CASE()
 	configure("auto", "30s");
 	probe = start_with((uint32_t[]){ 3, 1 }, 2);
 	map = story_attach(&agent);
-	a_row_is_drained(map, probe);
-	probe = a_drain_outlives_the_probe(map, probe);
+	probe = a_row_is_drained(map, probe);
+	probe = a_card_may_come_back_badly(map, probe);
 	host_rows_can_be_drained(map);
-	nothing_is_planned_on_a_drained_row(map, probe);
-	a_late_instance_waits_for_its_card(map, probe);
+	probe = nothing_is_planned_on_a_drained_row(map, probe);
+	probe = an_instance_waits_for_its_card(map, probe);
 	end(probe, map);
 	a_cordon_waits_for_its_card();
 	agent_remove(&agent);

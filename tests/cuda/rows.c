@@ -29,13 +29,17 @@ static void rows_follow_the_bus(void)
 	agent_spawn(&agent, NULL);
 	probe = puppet_accept();
 	split.device.facts.flags |= GPUMAP_DEVICE_MIG;
-	split.device.health = GM_PROBE_SPLIT;
-	puppet_say(probe, &part);
-	puppet_say(probe, &(struct gm_probe_wire[]){ puppet_card(5) }[0]);
-	puppet_say(probe, &split);
-	puppet_say(probe, &(struct gm_probe_wire[]){ puppet_card(1) }[0]);
-	puppet_say(probe, &other);
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
+	split.health = GM_PROBE_SPLIT;
+	puppet_send(probe, &(struct gm_probe_wire[]){ puppet_card(5) }[0]);
+	puppet_send(probe, &split);
+	puppet_send(probe, &(struct gm_probe_wire[]){ puppet_card(1) }[0]);
+	puppet_send(probe, &part);
+	puppet_send(probe, &other);
+	puppet_say_moving(probe, 9, GM_PROBE_USABLE, "");
+	puppet_say_moving(probe, 8, GM_PROBE_USABLE, "");
+	puppet_say_moving(probe, 2, GM_PROBE_SPLIT, "");
+	puppet_say_moving(probe, 5, GM_PROBE_USABLE, "");
+	puppet_say_moving(probe, 1, GM_PROBE_USABLE, "");
 	OK(agent_wait_log(&agent, "event=ready "));
 	OK(agent_logged(&agent, "event=cuda_listed devices=5"));
 	map = story_attach(&agent);
@@ -52,7 +56,6 @@ static void rows_follow_the_bus(void)
 	EQ(d.state, GPUMAP_DEVICE_READY);
 	EQ(d.worker_pid, 0);
 	EQ(d.numa_node, -1);
-	EQ(d.recovery, UINT32_MAX);
 	EQ(d.xids, 0);
 	d = story_device(map, 1);
 	EQ(d.state, GPUMAP_DEVICE_FAILED);
@@ -106,55 +109,6 @@ static void what_comes_late_comes_last(void)
 }
 
 /* Late and of no use: it says so, and until the probe says otherwise. */
-static void say_path(int probe, uint32_t to, uint32_t from, uint32_t links)
-{
-	struct gm_probe_wire wire = puppet_word(GM_PROBE_PEERS, to);
-
-	wire.peers = (struct gm_probe_peers){ .read = 1, .links = links };
-	puppet_uuid(from, wire.peers.other);
-	puppet_say(probe, &wire);
-}
-
-static uint32_t links_of(const struct gpumap *map, uint32_t to, uint32_t from)
-{
-	struct gpumap_device_path path = { .size = sizeof(path) };
-
-	return gpumap_device_path_read(map, (uint32_t)puppet_row(map, to),
-				       (uint32_t)puppet_row(map, from),
-				       &path) == 0
-		       ? path.nvlinks
-		       : UINT32_MAX;
-}
-
-/* At the start, and of a card that comes late. */
-static void paths_may_come_before_rows(void)
-{
-	struct gm_probe_wire one = puppet_card(1), two = puppet_card(2),
-			     late = puppet_card(3);
-	struct gpumap *map;
-	int probe;
-
-	configure("auto", "30s");
-	agent_spawn(&agent, NULL);
-	probe = puppet_accept();
-	puppet_say(probe, &one);
-	puppet_say(probe, &two);
-	say_path(probe, 1, 2, 3);
-	say_path(probe, 3, 1, 2);
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
-	OK(agent_wait_log(&agent, "event=ready "));
-	map = story_attach(&agent);
-	EQ(links_of(map, 1, 2), 3);
-	EQ(links_of(map, 2, 1), 0);
-	puppet_say(probe, &late);
-	OK(puppet_becomes(map, 3, GPUMAP_DEVICE_READY));
-	/* The row is seen a moment before. */
-	for (int ms = 0; ms < AGENT_LIMIT_MS && links_of(map, 3, 1) == 0; ms++)
-		story_nap(1000);
-	EQ(links_of(map, 3, 1), 2);
-	end(probe, map);
-}
-
 static void a_late_card_may_be_of_no_use(void)
 {
 	struct gm_probe_wire late = puppet_card(1), odd = puppet_card(4);
@@ -170,7 +124,7 @@ static void a_late_card_may_be_of_no_use(void)
 	memset(odd.uuid, 0, sizeof(odd.uuid));
 	puppet_say(probe, &odd);
 
-	late.device.health = GM_PROBE_FAILED;
+	late.health = GM_PROBE_FAILED;
 	snprintf(late.text, sizeof(late.text), "does not answer");
 	puppet_say(probe, &late);
 	OK(agent_wait_log(&agent, "event=row_added row=2 "));
@@ -191,13 +145,10 @@ static void a_late_card_may_be_of_no_use(void)
 static void absence_is_no_fault(void)
 {
 	struct gpumap *map;
-	int probe;
 
 	configure("auto", "30s");
 	agent_spawn(&agent, NULL);
-	probe = puppet_accept();
-	puppet_say_only(probe, GM_PROBE_ABSENT, "no libcuda.so.1");
-	close(probe);
+	puppet_census(GM_PROBE_ABSENT, "no libcuda.so.1");
 	OK(agent_wait_log(&agent, "event=ready "));
 	OK(!agent_logged(&agent, "level=error"));
 	OK(!agent_logged(&agent, "level=warning"));
@@ -224,11 +175,7 @@ static int times(const char *event)
 
 static void find_nothing(void)
 {
-	int probe = puppet_accept();
-
-	OK(probe >= 0);
-	puppet_say_only(probe, GM_PROBE_ABSENT, "no libcuda.so.1");
-	close(probe);
+	puppet_census(GM_PROBE_ABSENT, "no libcuda.so.1");
 }
 
 /* A driver that is installed later, or is loaded late. */
@@ -254,8 +201,6 @@ static void what_was_absent_is_looked_for_again(const char *again, int signal)
 	EQ(times("event=cuda_absent"), absent + 1);
 	EQ(times("event=probe_started"), started + 1);
 	puppet_say(probe, &card);
-	puppet_say_moving(probe, 1, GM_PROBE_USABLE, "");
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
 	map = story_attach(&agent);
 	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
 	EQ(puppet_row(map, 1), 1);
@@ -270,9 +215,7 @@ static void a_fault_is_told(void)
 	int probe;
 
 	agent_spawn(&agent, NULL);
-	probe = puppet_accept();
-	puppet_say_only(probe, GM_PROBE_BROKEN, "NVML 18: LIB_RM_MISMATCH");
-	close(probe);
+	puppet_census(GM_PROBE_FAILED, "NVML 18: LIB_RM_MISMATCH");
 	OK(agent_wait_log(&agent, "event=ready "));
 	OK(agent_logged(&agent, "level=error event=cuda_broken "
 				"why=\"NVML 18: LIB_RM_MISMATCH\""));
@@ -280,7 +223,6 @@ static void a_fault_is_told(void)
 	/* An administrator has repaired it. */
 	probe = puppet_accept();
 	puppet_say(probe, &card);
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
 	map = story_attach(&agent);
 	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
 	EQ(puppet_row(map, 1), 1);
@@ -290,26 +232,22 @@ static void a_fault_is_told(void)
 static void what_is_required_is_required(void)
 {
 	static const struct {
-		uint32_t type;
+		uint32_t health;
 		const char *text;
 		int status;
 	} words[] = {
 		{ GM_PROBE_ABSENT, "no driver", 2 },
-		{ GM_PROBE_BROKEN, "NVML 999", 1 },
-		{ GM_PROBE_LISTED, "", 2 },
+		{ GM_PROBE_FAILED, "NVML 999", 1 },
 	};
-	int probe;
 
 	configure("required", "30s");
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		agent_spawn(&agent, NULL);
-		probe = puppet_accept();
-		puppet_say_only(probe, words[i].type, words[i].text);
+		puppet_census(words[i].health, words[i].text);
 		EQ(agent_wait(&agent), words[i].status);
 		OK(agent_logged(&agent, "cuda.enabled = required, and there "
 					"is no GPU: "));
 		OK(agent_logged(&agent, words[i].text));
-		close(probe);
 	}
 	agent.probe = "/nonexistent/gpumap-probe";
 	EQ(agent_run(&agent, NULL), 1);
@@ -345,7 +283,7 @@ static void a_map_waits_for_its_row(void)
 	close(probe);
 	EQ(agent_run(&agent, "--remove"), 0);
 
-	probe = start_with(NULL, 0);
+	probe = start_with((uint32_t[]){ 9 }, 1);
 	OK(agent_logged(&agent, "event=state_waits"));
 	EQ(CTL("layers", "m"), FAILED);
 	map = story_attach(&agent);
@@ -353,7 +291,7 @@ static void a_map_waits_for_its_row(void)
 	OK(puppet_becomes(map, 4, GPUMAP_DEVICE_READY));
 	OK(agent_wait_log(&agent, "event=restored kind=layers name=m "));
 	EQ(CTL("layers", "m"), DONE);
-	EQ(puppet_row(map, 4), 1);
+	EQ(puppet_row(map, 4), 2);
 	EQ(CTL("release", "m"), DONE);
 	end(probe, map);
 }
@@ -393,7 +331,6 @@ TAP_CASE()
 		return 99;
 	rows_follow_the_bus();
 	what_comes_late_comes_last();
-	paths_may_come_before_rows();
 	a_late_card_may_be_of_no_use();
 	absence_is_no_fault();
 	what_was_absent_is_looked_for_again("20ms", 0);

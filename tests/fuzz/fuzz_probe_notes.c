@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Notes of the processes of gpumap-probe, which load NVIDIA's libraries.
+ * Records of the processes of gpumap-probe, which load NVIDIA's libraries.
  *
  *	byte 0	the process that sends it, or a request of gpumapd, or an end
  *	byte 1	its slot or card
- *	byte 2	type of the note
+ *	byte 2	type of the record
  *	byte 3	how many bytes of it follow, times four; the rest are zeros
  *	byte 4	which card's uuid it has, or, with 255, its own
- *	then	the note from its health on
+ *	then	the record from its health on
  *
  * and again from byte 0, as long as there are bytes.
  */
@@ -19,101 +19,140 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "agent/probe/monitor.h"
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/health/reports.h"
 
 #define HEAD 5
 
-static struct gm_monitor s;
+static struct gm_loop loop;
+static struct gm_config config;
+static struct gm_watchers w;
+static struct gm_daemon d = { .loop = &loop,
+			      .config = &config,
+			      .watchers = &w };
 
-static void check_card(const struct gm_card *card)
+static void on_device(struct gm_daemon *of, const uint8_t uuid[16],
+		      const struct gm_probe_device *device,
+		      const struct gm_verdict *verdict)
 {
-	struct gm_probe_wire wire;
+	(void)of;
+	(void)uuid;
+	(void)device;
+	(void)verdict;
+}
+
+static void on_verdict(struct gm_daemon *of, const uint8_t uuid[16],
+		       const struct gm_verdict *verdict)
+{
+	(void)of;
+	(void)uuid;
+	(void)verdict;
+}
+
+static void on_record(struct gm_daemon *of, const struct gm_probe_wire *wire)
+{
+	(void)of;
+	(void)wire;
+}
+
+static void on_why(struct gm_daemon *of, const char *why)
+{
+	(void)of;
+	MUST(strlen(why) < 256);
+}
+
+static const struct gm_watchers_reader reader = { .device = on_device,
+						  .verdict = on_verdict,
+						  .record = on_record,
+						  .absent = on_why,
+						  .broken = on_why };
+
+static void check_card(const struct gm_watched *card)
+{
+	struct gm_probe_device device = gm_watched_device(card);
+	const struct gm_verdict *verdict = gm_watched_verdict(card);
 
 	MUST(card->slot == GM_NO_CARD || card->slot < GM_PROBE_GPUS);
-	MUST(gm_card_verdict(card).health <= GM_PROBE_TAKEN);
-	gm_card_device(card, "/nonexistent", &wire);
-	MUST(memcmp(wire.uuid, card->uuid, 16) == 0);
-	MUST(memchr(wire.text, 0, sizeof(wire.text)));
-	MUST(memchr(wire.device.name, 0, sizeof(wire.device.name)));
-	MUST(memchr(wire.device.id, 0, sizeof(wire.device.id)));
-	MUST(memchr(wire.device.facts.cpus, 0, sizeof(wire.device.facts.cpus)));
-	gm_card_wire_moving(card, &wire);
-	MUST(wire.moving.health <= GM_PROBE_TAKEN);
+	MUST(verdict->health <= GM_PROBE_TAKEN);
+	MUST(memchr(verdict->text, 0, sizeof(verdict->text)));
+	MUST(memchr(device.name, 0, sizeof(device.name)));
+	MUST(memchr(device.id, 0, sizeof(device.id)));
+	MUST(memchr(device.facts.cpus, 0, sizeof(device.facts.cpus)));
 }
 
 static void check(void)
 {
-	MUST(s.n_slots <= GM_PROBE_GPUS && s.n_places <= GM_PROBE_GPUS);
-	MUST(s.n_pending <= GM_MONITOR_PENDING);
-	for (uint32_t i = 0; i < s.n_slots; i++)
-		MUST(s.slots[i].card == GM_NO_CARD ||
-		     s.slots[i].card < GM_PROBE_CARDS);
-	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
-		if (s.cards[i].used)
-			check_card(&s.cards[i]);
+	MUST(w.n_slots <= GM_PROBE_GPUS && w.n_places <= GM_PROBE_GPUS);
+	MUST(w.n_cards <= GM_PROBE_CARDS);
+	for (uint32_t i = 0; i < w.n_slots; i++)
+		MUST(w.slots[i].card == GM_NO_CARD ||
+		     w.slots[i].card < w.n_cards);
+	for (uint32_t i = 0; i < w.n_cards; i++)
+		check_card(w.cards[i]);
 }
 
-/* A child as the monitor would have started it.  Returns false for none. */
-static bool make_child(uint8_t role, uint8_t index,
-		       struct gm_probe_child *ret_child)
+/* A process as it would have been started.  Returns false for none. */
+static bool make_prober(uint8_t role, uint8_t index,
+			struct gm_prober *ret_prober)
 {
-	*ret_child = (struct gm_probe_child){ .role = 1 + role % 4,
-					      .pidfd = -1,
-					      .socket = -1 };
-	if (ret_child->role == GM_ROLE_WATCH) {
-		ret_child->index = s.n_slots ? index % s.n_slots : 0;
-		return s.n_slots > 0;
+	*ret_prober = (struct gm_prober){ .role = 1 + role % 4, .w = &w };
+	if (ret_prober->role == GM_ROLE_WATCH) {
+		ret_prober->index = w.n_slots ? index % w.n_slots : 0;
+		return w.n_slots > 0;
 	}
-	if (ret_child->role != GM_ROLE_DRIVER)
+	if (ret_prober->role != GM_ROLE_DRIVER)
 		return true;
-	ret_child->index =
+	ret_prober->index =
 		index < 128 ? GM_ORDER_PCI + index % 2 : index - 128u;
-	return index < 128 || s.cards[ret_child->index].used;
+	return index < 128 || ret_prober->index < w.n_cards;
 }
 
-static void act(const uint8_t *head, struct gm_note *note)
+static void act(const uint8_t *head, struct gm_probe_wire *wire)
 {
-	struct gm_probe_child child;
+	struct gm_prober prober;
 
 	if (head[0] % 8 == 4) {
-		gm_monitor_release(&s, note->uuid, 1);
+		gm_watchers_release(&d, wire->uuid);
 		return;
 	}
 	if (head[0] % 8 == 5) {
-		gm_monitor_resume(&s, note->uuid);
+		gm_watchers_resume(&d, wire->uuid);
 		return;
 	}
-	if (!make_child(head[0], head[1], &child))
+	if (!make_prober(head[0], head[1], &prober))
 		return;
 	if (head[0] % 8 == 6)
-		gm_monitor_child_ended(&s, &child, "signal 9");
-	else if (gm_protocol_check(note, child.role) == 0)
-		gm_monitor_on_message(&s, &child, note);
+		gm_reports_ended(&prober, "killed by SIGKILL", -1);
+	else if (gm_reports_check(wire, prober.role))
+		gm_reports_hear(&prober, wire);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct gm_probe_options options = { .limit_ms = 100,
-							 .driver_limit_ms = 100,
-							 .refresh_ms = 10 };
-	const size_t from = offsetof(struct gm_note, health);
+	const size_t from = offsetof(struct gm_probe_wire, health);
 
-	memset(&s, 0, sizeof(s));
-	s.options = &options;
+	memset(&w, 0, sizeof(w));
+	TAILQ_INIT(&loop.timers);
+	config.refresh_ns = 10000000;
+	w.d = &d;
+	w.reader = &reader;
+	w.limit_ns = w.driver_limit_ns = 100000000;
 	while (size >= HEAD) {
-		struct gm_note note = { 0 };
+		struct gm_probe_wire wire = { 0 };
 		size_t n = 4u * data[3];
 
 		n = n < size - HEAD ? n : size - HEAD;
-		n = n < sizeof(note) - from ? n : sizeof(note) - from;
-		memcpy((char *)&note + from, data + HEAD, n);
-		note.type = data[2] % 13;
+		n = n < sizeof(wire) - from ? n : sizeof(wire) - from;
+		memcpy((char *)&wire + from, data + HEAD, n);
+		wire.type = data[2] % 13;
 		if (data[4] != 255)
-			memset(note.uuid, data[4] % 8, sizeof(note.uuid));
-		act(data, &note);
+			memset(wire.uuid, data[4] % 8, sizeof(wire.uuid));
+		act(data, &wire);
 		data += HEAD + n;
 		size -= HEAD + n;
 	}
 	check();
+	gm_watchers_exit(&d);
 	return 0;
 }

@@ -102,7 +102,7 @@ gm_fuzz += %reldir%/fuzz_probe_notes
 %canon_reldir%_fuzz_probe_notes_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFUZZ_NAME='"probe_notes"'
 %canon_reldir%_fuzz_probe_notes_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_probe_notes_LDADD = agent/probe/libprobe.la
+%canon_reldir%_fuzz_probe_notes_LDADD = $(gm_daemon)
 
 gm_fuzz += %reldir%/fuzz_spec
 %canon_reldir%_fuzz_spec_SOURCES = %reldir%/fuzz_spec.c \

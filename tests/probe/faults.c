@@ -227,9 +227,9 @@ static void an_xid_of_the_card_fails_it_until_it_is_let_go(void)
 		before = it->n_moving;
 		UNTIL(&p, it->n_moving > before + 3);
 		EQ(it->health, GM_PROBE_FAILED);
-		probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
+		probe_say(&p, PROBE_RELEASE, it->device.uuid);
 		UNTIL(&p, it->n_released == 1);
-		probe_say(&p, GM_PROBE_RESUME, it->device.uuid);
+		probe_say(&p, PROBE_RESUME, it->device.uuid);
 		UNTIL(&p, it->health == GM_PROBE_USABLE);
 	}
 	finish(&p, &scene);

@@ -145,38 +145,12 @@ static void a_split_card_is_let_go_with_all_it_has(void)
 	if (!begin(&scene, &p))
 		return;
 	it = probe_meet(&p, &scene, 0);
-	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
+	probe_say(&p, PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
 	for (uint32_t i = 0; i < 5; i++)
 		EQ(probe_holders(&scene, i), 0);
-	probe_say(&p, GM_PROBE_RESUME, it->device.uuid);
+	probe_say(&p, PROBE_RESUME, it->device.uuid);
 	UNTIL(&p, probe_holders(&scene, 0) > 0);
-	finish(&p, &scene);
-}
-
-static void an_instance_is_let_go_alone(void)
-{
-	struct probe_seen *it, *sister;
-	struct scene scene;
-	struct probe p;
-	uint32_t n;
-
-	if (!begin(&scene, &p))
-		return;
-	it = probe_meet(&p, &scene, 3);
-	sister = probe_meet(&p, &scene, 4);
-	UNTIL(&p, it->n_moving > 0);
-	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
-	UNTIL(&p, it->n_released == 1);
-	n = sister->n_moving;
-	UNTIL(&p, sister->n_moving > n + 3);
-	n = it->n_moving;
-	UNTIL(&p, sister->n_moving > n + 6);
-	EQ(it->n_moving, n);
-	EQ(sister->health, GM_PROBE_USABLE);
-	probe_say(&p, GM_PROBE_RESUME, it->device.uuid);
-	UNTIL(&p, it->n_moving > n + 2);
-	EQ(it->health, GM_PROBE_USABLE);
 	finish(&p, &scene);
 }
 
@@ -212,12 +186,12 @@ static void who_is_not_met_again_is_gone(void)
 	if (!begin(&scene, &p))
 		return;
 	it = probe_meet(&p, &scene, 0);
-	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
+	probe_say(&p, PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
 	fake_lock(&scene.hw);
 	scene.hw.board->gpus[2].parent = FAKE_GPUS - 1;
 	fake_unlock(&scene.hw);
-	probe_say(&p, GM_PROBE_RESUME, it->device.uuid);
+	probe_say(&p, PROBE_RESUME, it->device.uuid);
 	UNTIL(&p, probe_gpu(&p, &scene, 2)->health == GM_PROBE_LOST);
 	EQ(probe_gpu(&p, &scene, 1)->health, GM_PROBE_USABLE);
 	finish(&p, &scene);
@@ -230,7 +204,6 @@ TAP_CASE()
 	ordinals_are_those_of_the_driver();
 	the_instances_share_their_cards_fate();
 	a_split_card_is_let_go_with_all_it_has();
-	an_instance_is_let_go_alone();
 	an_instance_comes_and_goes();
 	who_is_not_met_again_is_gone();
 	return tap_done();

@@ -42,7 +42,7 @@ static void a_released_card_is_nobodys(void)
 	other = probe_meet(&p, &scene, 0);
 	UNTIL(&p, p.n_peers >= 12 && it->n_moving > 0);
 	OK(probe_holders(&scene, 2) > 0);
-	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
+	probe_say(&p, PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
 	EQ(probe_holders(&scene, 2), 0);
 	/* The others are still looked at, and it is not. */
@@ -53,9 +53,9 @@ static void a_released_card_is_nobodys(void)
 	OK(probe_holders(&scene, 0) > 0);
 	EQ(it->n_devices, n_devices);
 	/* Twice is once, with an answer for each. */
-	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
+	probe_say(&p, PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 2);
-	probe_say(&p, GM_PROBE_RESUME, it->device.uuid);
+	probe_say(&p, PROBE_RESUME, it->device.uuid);
 	UNTIL(&p, it->n_devices > n_devices);
 	UNTIL(&p, probe_holders(&scene, 2) > 0);
 	n = it->n_moving;
@@ -74,13 +74,13 @@ static void a_driver_that_is_busy_is_ended(void)
 	if (!begin(&scene, &p, "init takes 20 s"))
 		return;
 	it = probe_meet(&p, &scene, 1);
-	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
+	probe_say(&p, PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
 	EQ(probe_holders(&scene, 1), 0);
 	fake_lock(&scene.hw);
 	scene.hw.board->plan.n_faults = 0;
 	fake_unlock(&scene.hw);
-	probe_say(&p, GM_PROBE_RESUME, it->device.uuid);
+	probe_say(&p, PROBE_RESUME, it->device.uuid);
 	UNTIL(&p, it->device.device.facts.known & GPUMAP_KNOWN_ORDINALS);
 	EQ(it->health, GM_PROBE_USABLE);
 	finish(&p, &scene);
@@ -97,7 +97,7 @@ static void one_that_hangs_is_let_go_too(void)
 	it = probe_meet(&p, &scene, 3);
 	scene_add(&scene, "row 3: nvml slow 30 s");
 	UNTIL(&p, it->health == GM_PROBE_FAILED);
-	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
+	probe_say(&p, PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
 	EQ(probe_holders(&scene, 3), 0);
 	finish(&p, &scene);
@@ -113,11 +113,11 @@ static void of_what_nobody_knows_nothing_is_open(void)
 
 	if (!begin(&scene, &p, NULL))
 		return;
-	probe_say(&p, GM_PROBE_RESUME, nonsense);
-	probe_say(&p, GM_PROBE_RELEASE, nonsense);
+	probe_say(&p, PROBE_RESUME, nonsense);
+	probe_say(&p, PROBE_RELEASE, nonsense);
 	for (time_t from = time(NULL); !is_answered && !probe_late(from);)
 		is_answered = recv(p.fd, &wire, sizeof(wire), 0) > 0 &&
-			      wire.type == GM_PROBE_RELEASED &&
+			      wire.type == PROBE_RELEASED &&
 			      memcmp(wire.uuid, nonsense, 16) == 0;
 	OK(is_answered);
 	finish(&p, &scene);
@@ -135,7 +135,7 @@ static void the_next_probe_leaves_it_alone(void)
 	    !probe_start(&p, &scene, quick))
 		return;
 	uuid = scene.hw.board->gpus[1].uuid;
-	probe_say(&p, GM_PROBE_RELEASE, uuid);
+	probe_say(&p, PROBE_RELEASE, uuid);
 	UNTIL(&p, p.n_listed == 1);
 	UNTIL(&p, p.n_seen == 3);
 	OK(probe_find(&p, uuid) == NULL);
@@ -143,7 +143,7 @@ static void the_next_probe_leaves_it_alone(void)
 	UNTIL(&p, other->n_moving > 3);
 	OK(probe_find(&p, uuid) == NULL);
 	EQ(probe_holders(&scene, 1), 0);
-	probe_say(&p, GM_PROBE_RESUME, uuid);
+	probe_say(&p, PROBE_RESUME, uuid);
 	UNTIL(&p, probe_gpu(&p, &scene, 1)->health == GM_PROBE_USABLE);
 	UNTIL(&p, probe_holders(&scene, 1) > 0);
 	UNTIL(&p, probe_gpu(&p, &scene, 1)->device.device.facts.known &
@@ -225,12 +225,12 @@ static void a_wrong_guess_is_corrected(struct scene *scene,
 
 		if (!probe_start(&p, scene, options))
 			break;
-		probe_say(&p, GM_PROBE_RELEASE, uuid);
+		probe_say(&p, PROBE_RELEASE, uuid);
 		UNTIL(&p, p.n_seen == 3 && p.n_listed == 1);
 		UNTIL(&p, probe_gpu(&p, scene, (i + 1) % 4)->n_moving > 2);
 		EQ(probe_holders(scene, i), 0);
 		OK(probe_find(&p, uuid) == NULL);
-		probe_say(&p, GM_PROBE_RESUME, uuid);
+		probe_say(&p, PROBE_RESUME, uuid);
 		UNTIL(&p, probe_gpu(&p, scene, i)->health == GM_PROBE_USABLE);
 		EQ(p.n_seen, 4);
 		EQ(probe_end(&p), 0);

@@ -3,35 +3,189 @@
 
 #include "tests/support/probe_rig.h"
 
+#include <unistd.h>
+
+#include "agent/daemon/base/parts.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/health/watchers.h"
+
 #define PROBE_WAIT_S 30 /* a limit that only a failing test reaches */
 
-static void probe_exec(const struct scene *scene, int fd,
-		       const char *const *options)
-{
-	const char *build = getenv("abs_top_builddir");
-	const char *program = getenv("GPUMAP_PROBE");
-	const char *argv[32] = { "gpumap-probe" };
-	char library[PATH_MAX];
-	size_t n = 1;
+/* ---- the watchers' process ----------------------------------------------- */
 
+static struct gm_loop loop;
+static struct gm_config config;
+static struct gm_watchers watchers;
+static struct gm_daemon d = { .instance = "probe",
+			      .runtime_dir = "/nonexistent",
+			      .loop = &loop,
+			      .config = &config,
+			      .watchers = &watchers,
+			      .is_open = true };
+static struct gm_source from_test;
+
+static void tell(const struct gm_probe_wire *wire)
+{
+	/* The test has hung up. */
+	if (send(from_test.fd, wire, sizeof(*wire), MSG_NOSIGNAL) < 0)
+		_exit(EXIT_SUCCESS);
+}
+
+static void tell_only(uint32_t type, const uint8_t *uuid, const char *text)
+{
+	struct gm_probe_wire wire = { .type = type };
+
+	if (uuid)
+		memcpy(wire.uuid, uuid, sizeof(wire.uuid));
+	snprintf(wire.text, sizeof(wire.text), "%.*s",
+		 (int)sizeof(wire.text) - 1, text);
+	tell(&wire);
+}
+
+static void put_verdict(struct gm_probe_wire *wire, const uint8_t uuid[16],
+			const struct gm_verdict *verdict)
+{
+	memcpy(wire->uuid, uuid, sizeof(wire->uuid));
+	wire->health = verdict->health;
+	wire->code = verdict->code;
+	memcpy(wire->text, verdict->text, sizeof(wire->text));
+}
+
+static void on_device(struct gm_daemon *of, const uint8_t uuid[16],
+		      const struct gm_probe_device *device,
+		      const struct gm_verdict *verdict)
+{
+	struct gm_probe_wire wire = { .type = GM_PROBE_DEVICE };
+
+	(void)of;
+	put_verdict(&wire, uuid, verdict);
+	wire.device = *device;
+	tell(&wire);
+}
+
+static void on_verdict(struct gm_daemon *of, const uint8_t uuid[16],
+		       const struct gm_verdict *verdict)
+{
+	struct gm_probe_wire wire = { .type = PROBE_VERDICT };
+
+	(void)of;
+	put_verdict(&wire, uuid, verdict);
+	tell(&wire);
+}
+
+static void on_record(struct gm_daemon *of, const struct gm_probe_wire *wire)
+{
+	(void)of;
+	tell(wire);
+}
+
+static void on_listed(struct gm_daemon *of)
+{
+	(void)of;
+	tell_only(PROBE_LISTED, NULL, "");
+}
+
+static void on_absent(struct gm_daemon *of, const char *why)
+{
+	tell_only(PROBE_ABSENT, NULL, why);
+	gm_watchers_exit(of);
+	_exit(EXIT_SUCCESS);
+}
+
+static void on_broken(struct gm_daemon *of, const char *why)
+{
+	tell_only(PROBE_BROKEN, NULL, why);
+	gm_watchers_exit(of);
+	_exit(EXIT_FAILURE);
+}
+
+static void on_released(struct gm_daemon *of, const uint8_t uuid[16])
+{
+	(void)of;
+	tell_only(PROBE_RELEASED, uuid, "");
+}
+
+static const struct gm_watchers_reader reader = {
+	.device = on_device,
+	.verdict = on_verdict,
+	.record = on_record,
+	.listed = on_listed,
+	.absent = on_absent,
+	.broken = on_broken,
+	.released = on_released,
+};
+
+static void hear_test(struct gm_source *source, uint32_t events)
+{
+	struct gm_probe_wire wire;
+
+	(void)events;
+	if (recv(source->fd, &wire, sizeof(wire), 0) != sizeof(wire)) {
+		gm_watchers_exit(&d);
+		_exit(EXIT_SUCCESS);
+	}
+	if (wire.type == PROBE_RESUME)
+		gm_watchers_resume(&d, wire.uuid);
+	else if (!gm_watchers_release(&d, wire.uuid))
+		on_released(&d, wire.uuid);
+}
+
+static uint64_t probe_ns(const char *text)
+{
+	char *end;
+	uint64_t n = strtoull(text, &end, 10);
+
+	return n * (strcmp(end, "s") == 0 ? 1000000000u : 1000000u);
+}
+
+static void probe_option(const char *option, const char *value)
+{
+	if (strcmp(option, "--refresh") == 0)
+		config.refresh_ns = probe_ns(value);
+	else if (strcmp(option, "--limit") == 0)
+		watchers.limit_ns = probe_ns(value);
+	else if (strcmp(option, "--driver-limit") == 0)
+		watchers.driver_limit_ns = probe_ns(value);
+	else if (strcmp(option, "--sysfs") == 0)
+		config.cuda_sysfs = strdup(value);
+	else if (strcmp(option, "--library") == 0)
+		config.cuda_library = strdup(value);
+}
+
+static void __attribute__((noreturn))
+probe_serve(const struct scene *scene, int fd, const char *const *options)
+{
+	static char program[PATH_MAX], library[PATH_MAX];
+	const char *build = getenv("abs_top_builddir");
+
+	snprintf(program, sizeof(program), "%s/agent/probe/gpumap-probe",
+		 build ? build : ".");
 	snprintf(library, sizeof(library), "%s/tests/fake/.libs",
 		 build ? build : ".");
-	argv[n++] = "--library";
-	argv[n++] = library;
-	while (options && *options && n < 31)
-		argv[n++] = *options++;
+	d.probe_path = getenv("GPUMAP_PROBE");
+	if (!d.probe_path)
+		d.probe_path = program;
+	config.cuda_library = library;
+	config.cuda_pass = (char *)"GPUMAP_FAKE_HARDWARE";
+	config.refresh_ns = UINT64_C(1000000000);
+	config.worker_uid = geteuid();
+	config.worker_gid = getegid();
+	for (; options && options[0] && options[1]; options += 2)
+		probe_option(options[0], options[1]);
 	if (scene)
 		setenv("GPUMAP_FAKE_HARDWARE", scene->path, 1);
 	else
 		unsetenv("GPUMAP_FAKE_HARDWARE");
-	if (fd == GM_PROBE_FD)
-		fcntl(fd, F_SETFD, 0);
-	else if (dup2(fd, GM_PROBE_FD) < 0)
+	from_test = (struct gm_source){ fd, hear_test };
+	if (gm_loop_init(&loop) != 0 ||
+	    gm_loop_add(&loop, &from_test, EPOLLIN) != 0)
 		_exit(126);
-	execv(program ? program : "agent/probe/gpumap-probe",
-	      (char *const *)argv);
+	gm_watchers_start(&d, &reader);
+	gm_loop_run(&loop);
 	_exit(127);
 }
+
+/* ---- the test ------------------------------------------------------------ */
 
 bool probe_start(struct probe *p, const struct scene *scene,
 		 const char *const *options)
@@ -42,9 +196,12 @@ bool probe_start(struct probe *p, const struct scene *scene,
 	if (!EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0))
 		return false;
 	p->fd = pair[0];
+	fflush(stdout);
 	p->pid = fork();
-	if (p->pid == 0)
-		probe_exec(scene, pair[1], options);
+	if (p->pid == 0) {
+		close(pair[0]);
+		probe_serve(scene, pair[1], options);
+	}
 	close(pair[1]);
 	return OK(p->pid > 0);
 }
@@ -70,8 +227,8 @@ static void probe_take_device(struct probe *p, const struct gm_probe_wire *wire)
 	}
 	seen->device = *wire;
 	seen->n_devices++;
-	seen->health = wire->device.health;
-	seen->code = wire->device.code;
+	seen->health = wire->health;
+	seen->code = wire->code;
 	memcpy(seen->text, wire->text, sizeof(seen->text));
 }
 
@@ -105,8 +262,17 @@ static void probe_take_moving(struct probe *p, const struct gm_probe_wire *wire)
 	if (wire->moving.n_processes != 0)
 		EQ(wire->moving.n_processes, seen->n_processes);
 	seen->n_processes = 0;
-	seen->health = wire->moving.health;
-	seen->code = wire->moving.code;
+}
+
+static void probe_take_verdict(struct probe *p,
+			       const struct gm_probe_wire *wire)
+{
+	struct probe_seen *seen = probe_find(p, wire->uuid);
+
+	if (!OK(seen != NULL))
+		return;
+	seen->health = wire->health;
+	seen->code = wire->code;
 	memcpy(seen->text, wire->text, sizeof(seen->text));
 }
 
@@ -115,14 +281,17 @@ static void probe_take(struct probe *p, const struct gm_probe_wire *wire)
 	struct probe_seen *seen;
 
 	switch (wire->type) {
-	case GM_PROBE_ABSENT:
-	case GM_PROBE_BROKEN:
+	case PROBE_ABSENT:
+	case PROBE_BROKEN:
 		p->last = *wire;
 		break;
 	case GM_PROBE_DEVICE:
 		probe_take_device(p, wire);
 		break;
-	case GM_PROBE_LISTED:
+	case PROBE_VERDICT:
+		probe_take_verdict(p, wire);
+		break;
+	case PROBE_LISTED:
 		if (p->n_listed++ == 0)
 			p->n_before = p->n_seen;
 		break;
@@ -140,7 +309,7 @@ static void probe_take(struct probe *p, const struct gm_probe_wire *wire)
 		if (p->n_peers < PROBE_SEEN)
 			p->peers[p->n_peers++] = *wire;
 		break;
-	case GM_PROBE_RELEASED:
+	case PROBE_RELEASED:
 		seen = probe_find(p, wire->uuid);
 		if (seen)
 			seen->n_released++;

@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * probe_rig - gpumap-probe on a stand-in machine, and a test in the place of
- * gpumapd: it keeps the last word on each device, as gpumapd would.
+ * probe_rig - the watchers of gpumapd on a stand-in machine, in a process of
+ * their own, and a test in the place of their reader: it keeps the last word on
+ * each device, as gpumapd would.
  */
 #ifndef GM_TEST_SUPPORT_PROBE_RIG_H
 #define GM_TEST_SUPPORT_PROBE_RIG_H
@@ -24,6 +25,18 @@
 
 #define PROBE_SEEN   64u
 #define PROBE_EVENTS 512u
+
+/* The reader is told and tells this, too, in a record of the probe's with one
+ * of these types. */
+enum {
+	PROBE_VERDICT = 100,
+	PROBE_LISTED,
+	PROBE_ABSENT,
+	PROBE_BROKEN,
+	PROBE_RELEASED,
+	PROBE_RELEASE,
+	PROBE_RESUME
+};
 
 struct probe_seen {
 	struct gm_probe_wire device; /* the last of each */

@@ -5,8 +5,9 @@
  * scripted_probe - a probe whose every word is the test's.
  *
  * A test listens, starts its agent with scripted_probe for a probe, and
- * accepts: each start of a probe is a connection, and what is said over it
- * gpumapd takes for the probe's. A card of these stories is made of its number:
+ * accepts: each start of a census or a watcher is a connection, and what is
+ * said over it gpumapd takes for the probe's.  There is one NVML index, whose
+ * watcher speaks of all cards.  A card of these stories is made of its number:
  * its UUID, its name and its bus all tell it.
  */
 #ifndef GM_TEST_SUPPORT_SCRIPTED_PROBE_H
@@ -67,31 +68,75 @@ static inline void puppet_for(struct agent *a)
 	a->env[1] = NULL;
 }
 
-/* The next probe that is started; -1 when none comes. */
-static inline int puppet_accept(void)
-{
-	struct pollfd p = { puppet_listener, POLLIN, 0 };
-
-	if (poll(&p, 1, PUPPET_WAIT_MS) != 1)
-		return -1;
-	return accept4(puppet_listener, NULL, NULL, SOCK_CLOEXEC);
-}
-
-static inline void puppet_say(int fd, const struct gm_probe_wire *wire)
+static inline void puppet_send(int fd, const struct gm_probe_wire *wire)
 {
 	if (send(fd, wire, sizeof(*wire), MSG_NOSIGNAL) != sizeof(*wire))
 		OK(!"the probe has ended");
 }
 
-/* Receive gpumapd's next record.  Returns its type, 0 when none comes. */
-static inline uint32_t puppet_hear(int fd, struct gm_probe_wire *ret_wire)
+/* The next census or watcher that is started, and its role; -1 when none
+ * comes. */
+static inline int puppet_meet(uint32_t *ret_role)
+{
+	struct pollfd p = { puppet_listener, POLLIN, 0 };
+	struct gm_probe_wire hello;
+	int fd;
+
+	if (poll(&p, 1, PUPPET_WAIT_MS) != 1)
+		return -1;
+	fd = accept4(puppet_listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0 || recv(fd, &hello, sizeof(hello), 0) != sizeof(hello))
+		return -1;
+	*ret_role = hello.type;
+	return fd;
+}
+
+/* The answer to a census: health USABLE for one card, and else why there is
+ * none. */
+static inline void puppet_count(int fd, uint32_t health, const char *text)
+{
+	struct gm_probe_wire wire = { .type = GM_PROBE_CENSUS,
+				      .health = health,
+				      .n_cards = health == GM_PROBE_USABLE };
+
+	snprintf(wire.text, sizeof(wire.text), "%s", text);
+	puppet_send(fd, &wire);
+	close(fd);
+}
+
+/* Answer the next census so. */
+static inline void puppet_census(uint32_t health, const char *text)
+{
+	uint32_t role = 0;
+	int fd = puppet_meet(&role);
+
+	if (OK(fd >= 0) && EQ(role, GM_ROLE_CENSUS))
+		puppet_count(fd, health, text);
+}
+
+/* The next watcher, behind a census that finds it; -1 when none comes. */
+static inline int puppet_accept(void)
+{
+	uint32_t role = 0;
+	int fd = puppet_meet(&role);
+
+	if (fd >= 0 && role == GM_ROLE_CENSUS) {
+		puppet_count(fd, GM_PROBE_USABLE, "");
+		fd = puppet_meet(&role);
+	}
+	return fd;
+}
+
+/* Has the watcher been ended? */
+static inline bool puppet_ended(int fd)
 {
 	struct pollfd p = { fd, POLLIN, 0 };
+	char byte;
+	bool is =
+		poll(&p, 1, PUPPET_WAIT_MS) == 1 && recv(fd, &byte, 1, 0) <= 0;
 
-	if (poll(&p, 1, PUPPET_WAIT_MS) != 1 ||
-	    recv(fd, ret_wire, sizeof(*ret_wire), 0) != sizeof(*ret_wire))
-		return 0;
-	return ret_wire->type;
+	close(fd);
+	return is;
 }
 
 static inline void puppet_uuid(uint32_t card, uint8_t ret_uuid[16])
@@ -146,18 +191,67 @@ static inline struct gm_probe_wire puppet_part(uint32_t part, uint32_t card)
 	return wire;
 }
 
+/* The id of a part with another uuid. */
+static inline void puppet_name(struct gm_probe_wire *wire)
+{
+	const uint8_t *u = wire->uuid;
+
+	snprintf(wire->device.id, sizeof(wire->device.id),
+		 "MIG-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+		 "%02x%02x%02x%02x%02x%02x",
+		 u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9],
+		 u[10], u[11], u[12], u[13], u[14], u[15]);
+}
+
+static inline struct gm_probe_wire puppet_gone(const struct gm_probe_wire *part)
+{
+	struct gm_probe_wire wire = { .type = GM_PROBE_GONE,
+				      .text = "destroyed" };
+
+	memcpy(wire.uuid, part->uuid, sizeof(wire.uuid));
+	return wire;
+}
+
 static inline struct gm_probe_wire puppet_moving(uint32_t card, uint32_t health,
 						 const char *text)
 {
 	struct gm_probe_wire wire = puppet_word(GM_PROBE_MOVING, card);
 
-	wire.moving.health = health;
+	wire.health = health;
 	wire.moving.recovery = GM_NVML_RECOVERY_NONE;
 	wire.moving.known = GPUMAP_KNOWN_MEMORY | GPUMAP_KNOWN_TEMPERATURE;
 	wire.moving.free_bytes = PUPPET_TOTAL - (UINT64_C(1) << 30);
 	wire.moving.temperature = 41000;
 	snprintf(wire.text, sizeof(wire.text), "%s", text);
 	return wire;
+}
+
+/* A look at a device, with the health of its record. */
+static inline void puppet_look(int fd, const struct gm_probe_wire *device)
+{
+	struct gm_probe_wire look =
+		puppet_moving(0, device->health, device->text);
+
+	memcpy(look.uuid, device->uuid, sizeof(look.uuid));
+	puppet_send(fd, &look);
+}
+
+/* A DEVICE is followed by a look at it. */
+static inline void puppet_say(int fd, const struct gm_probe_wire *wire)
+{
+	puppet_send(fd, wire);
+	if (wire->type == GM_PROBE_DEVICE)
+		puppet_look(fd, wire);
+}
+
+/* All devices before the first look: they are listed together. */
+static inline void puppet_say_all(int fd, const struct gm_probe_wire *wires,
+				  size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		puppet_send(fd, &wires[i]);
+	for (size_t i = 0; i < n; i++)
+		puppet_look(fd, &wires[i]);
 }
 
 static inline void puppet_say_moving(int fd, uint32_t card, uint32_t health,
@@ -174,14 +268,6 @@ static inline void puppet_say_xid(int fd, uint32_t card, uint64_t xid)
 
 	wire.event.kind = GM_NVML_EVENT_XID;
 	wire.event.xid = xid;
-	puppet_say(fd, &wire);
-}
-
-static inline void puppet_say_only(int fd, uint32_t type, const char *text)
-{
-	struct gm_probe_wire wire = { .type = type };
-
-	snprintf(wire.text, sizeof(wire.text), "%s", text);
 	puppet_say(fd, &wire);
 }
 

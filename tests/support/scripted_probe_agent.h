@@ -48,18 +48,15 @@ static inline struct gpumap_device card_of(const struct gpumap *map,
 /* Start with these cards.  Returns the probe. */
 static inline int start_with(const uint32_t *cards, size_t n)
 {
+	struct gm_probe_wire wires[8];
 	int probe;
 
 	agent_spawn(&agent, NULL);
 	probe = puppet_accept();
 	OK(probe >= 0);
-	for (size_t i = 0; i < n; i++) {
-		struct gm_probe_wire wire = puppet_card(cards[i]);
-
-		puppet_say(probe, &wire);
-		puppet_say_moving(probe, cards[i], GM_PROBE_USABLE, "");
-	}
-	puppet_say_only(probe, GM_PROBE_LISTED, "");
+	for (size_t i = 0; i < n; i++)
+		wires[i] = puppet_card(cards[i]);
+	puppet_say_all(probe, wires, n);
 	if (!OK(agent_wait_log(&agent, "event=ready ")))
 		agent_show_log(&agent);
 	return probe;

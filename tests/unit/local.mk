@@ -183,6 +183,7 @@ gm_unit_daemon += \
 	%reldir%/daemon/user_queue.c \
 	%reldir%/daemon/uuid.c \
 	%reldir%/daemon/wait_line.c \
+	%reldir%/daemon/watched.c \
 	%reldir%/daemon/worker_process.c \
 	%reldir%/daemon/worker_process_refused.c \
 	%reldir%/daemon/worker_uid.c
@@ -190,7 +191,8 @@ endif
 tests_suites_unit_daemon_SOURCES = $(gm_unit_daemon) \
 	tests/support/standing_clock.c tests/support/standing_clock.h
 tests_suites_unit_daemon_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
-	-Wl,--wrap=clock_gettime
+	-Wl,--wrap=clock_gettime -Wl,--wrap=gm_watchers_release \
+	-Wl,--wrap=gm_watchers_resume -Wl,--wrap=gm_watchers_look_again
 tests_suites_unit_daemon_LDADD = tests/libsupport.la \
 	agent/daemon/libdaemon.la agent/files/libfiles.la lib/libplan.la \
 	agent/mesh/libmesh.la agent/cuda/libcu.la agent/common/libcommon.la \
@@ -310,10 +312,10 @@ gm_cases += $(gm_unit_plan)
 
 gm_suites += tests/suites/unit_probe
 gm_unit_probe = \
-	%reldir%/probe/device.c \
 	%reldir%/probe/kfd.c \
 	%reldir%/probe/parse.c \
-	%reldir%/probe/processes.c
+	%reldir%/probe/processes.c \
+	%reldir%/probe/sysfs.c
 tests_suites_unit_probe_SOURCES = $(gm_unit_probe)
 tests_suites_unit_probe_LDADD = tests/libsupport.la agent/probe/libprobe.la
 gm_cases += $(gm_unit_probe)

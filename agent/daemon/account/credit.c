@@ -81,6 +81,10 @@ void gm_credit_look(struct gm_daemon *d, uint32_t row,
 			credits->looks[row]->n = 0;
 		return;
 	}
+	/* The look began before the card had a row. */
+	if (look->n != moving->n_processes &&
+	    moving->figures == GM_FIGURES_KNOWN)
+		d->devices->of[row]->moving.figures = GM_FIGURES_PARTLY;
 	if (look->n != moving->n_processes ||
 	    (moving->figures != GM_FIGURES_KNOWN &&
 	     moving->figures != GM_FIGURES_PARTLY))

@@ -11,9 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TURNS        64                   /* records that are read in one go */
-#define LAST_TURNS   4096                 /* of a child that has ended */
-#define LAST_WAIT_NS UINT64_C(1000000000) /* for its exit at our end */
+#define TURNS      64   /* records that are read in one go */
+#define LAST_TURNS 4096 /* of a child that has ended */
 
 static void close_source(struct gm_child *child, struct gm_source *source)
 {
@@ -180,9 +179,8 @@ void gm_child_abandon(struct gm_child *child)
 	close_all(child);
 }
 
-void gm_child_exit(struct gm_child *child)
+void gm_child_exit(struct gm_child *child, uint64_t until_ns)
 {
-	uint64_t until = gm_loop_now() + LAST_WAIT_NS;
 	struct pollfd p = { child->pidfd.fd, POLLIN, 0 };
 	char how[64];
 	int status;
@@ -191,7 +189,7 @@ void gm_child_exit(struct gm_child *child)
 		return;
 	kill(child->process.pid, SIGKILL);
 	while (!gm_spawn_reap(&child->process, how, &status) &&
-	       gm_loop_now() < until)
+	       gm_loop_now() < until_ns)
 		poll(&p, 1, 50);
 	close_all(child);
 }

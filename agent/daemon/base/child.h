@@ -120,8 +120,8 @@ void gm_child_drop(struct gm_child *child);
 /* Likewise one that is STUCK: its memory is freed (gm_spawn_abandon()). */
 void gm_child_abandon(struct gm_child *child);
 
-/* Likewise, and wait for its end, for a second at most: this process ends. */
-void gm_child_exit(struct gm_child *child);
+/* Likewise, and wait for its end, until @until_ns: this process ends. */
+void gm_child_exit(struct gm_child *child, uint64_t until_ns);
 
 /* The rest after the @n-th failure in a row: @first_ns, then @factor times as
  * long each time, up to @most_ns. */

@@ -36,12 +36,12 @@ struct gm_numa_segments;  /* masks/numa_segments.h */
 struct gm_vendors;        /* health/vendors.h */
 struct gm_paths;          /* devices/p2p.h */
 struct gm_numa_allowed;   /* agent/common/numa_bind.h */
-struct gm_probe;          /* health/probe.h */
 struct gm_segment;        /* segment/segment.h */
 struct gm_state_files;    /* state/state.h */
 struct gm_state_kind;     /* state/state.h */
 struct gm_supervisor;     /* workers/supervisor.h */
 struct gm_wait_line;      /* account/wait_line.h */
+struct gm_watchers;       /* health/watchers.h */
 struct gm_worker_user;    /* workers/worker_users.h */
 
 struct gm_daemon {
@@ -66,7 +66,7 @@ struct gm_daemon {
 	struct gm_mask_devices *mask_devices;
 	struct gm_holders *holders;
 	struct gm_devices *devices;
-	struct gm_probe *probe;
+	struct gm_watchers *watchers;
 	struct gm_cards *cards;
 	struct gm_vendors *vendors;
 	struct gm_paths *paths;

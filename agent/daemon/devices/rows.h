@@ -59,11 +59,9 @@ struct gm_device {
 	char id[64];         /* "GPU-..." or "MIG-..."; else as in gpu.h */
 	const char *library; /* OpenCL, Vulkan, HIP: of its vendor */
 	uint8_t parent[16];  /* of a MIG instance: its card's uuid; else zero */
-	bool named;          /* by the probe that runs */
+	bool named;          /* by a watcher */
 	bool facts_are_due;  /* to be published */
 	uint32_t health;     /* enum gm_probe_health */
-	uint32_t grave_xid;  /* keeps it out of use; 0: none */
-	bool xid_is_seen;    /* the probe has noticed what that told of */
 	struct gm_row_drain *drain; /* NULL: in service */
 	uint64_t clique_session;    /* whose communicators use NCCL here, */
 	uint32_t n_cliques;         /* so many; see meshes/comms.c */

@@ -147,3 +147,24 @@ void gm_uuid_vendor(const uint8_t key[16], const char *driver,
 		 id);
 	make_uuid(key, text, ret_uuid);
 }
+
+void gm_uuid_nameless(uint32_t index, uint8_t ret_uuid[16])
+{
+	const uint8_t uuid[16] = { 0,
+				   0,
+				   (uint8_t)(index >> 8),
+				   (uint8_t)index,
+				   0,
+				   0,
+				   0x80, /* version */
+				   2,
+				   0x80, /* variant */
+				   'g',
+				   'p',
+				   'u',
+				   'm',
+				   'a',
+				   'p' };
+
+	memcpy(ret_uuid, uuid, sizeof(uuid));
+}

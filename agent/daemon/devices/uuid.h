@@ -48,4 +48,8 @@ void gm_uuid_dummy(const uint8_t key[16], const char *node, const char *row,
 void gm_uuid_vendor(const uint8_t key[16], const char *driver,
 		    const char *vendor, const char *id, uint8_t ret_uuid[16]);
 
+/* For a card of which only its NVML index is known: of version 8, as no card of
+ * NVIDIA's has one. */
+void gm_uuid_nameless(uint32_t index, uint8_t ret_uuid[16]);
+
 #endif

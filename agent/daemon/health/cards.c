@@ -23,7 +23,7 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/health/vendors.h"
-#include "agent/daemon/health/probe.h"
+#include "agent/daemon/health/watchers.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 #include "shm/device_kinds.h"
@@ -40,19 +40,6 @@
 #define PROBED                                                 \
 	(GPUMAP_KNOWN_UTILISATION | GPUMAP_KNOWN_TEMPERATURE | \
 	 GPUMAP_KNOWN_POWER)
-
-/* Xids that say that the device is of no use, whatever else they are. */
-static const struct {
-	uint32_t xid;
-	uint32_t health; /* enum gm_probe_health */
-	const char *reason;
-} grave_xids[] = {
-	{ 48, GM_PROBE_FAILED, "Xid 48: double bit ECC error, reset it" },
-	{ 79, GM_PROBE_LOST, "Xid 79: it has fallen off the bus" },
-	{ 95, GM_PROBE_FAILED, "Xid 95: uncontained ECC error, reset it" },
-};
-
-#define N_GRAVE (sizeof(grave_xids) / sizeof(grave_xids[0]))
 
 /* ---- what a device is like --------------------------------------------- */
 
@@ -87,9 +74,8 @@ static void find_cpus(const struct gm_daemon *d, struct gm_device *device)
 
 /* Everything but the row, its state, and what we count ourselves. */
 static void describe(const struct gm_daemon *d, struct gm_device *device,
-		     const struct gm_probe_wire *wire)
+		     const uint8_t uuid[16], const struct gm_probe_device *from)
 {
-	const struct gm_probe_device *from = &wire->device;
 	struct gm_row_image *facts = &device->facts, old = *facts;
 
 	*facts = from->facts;
@@ -97,7 +83,7 @@ static void describe(const struct gm_daemon *d, struct gm_device *device,
 	memset(facts->object.name, 0, sizeof(facts->object.name));
 	snprintf(facts->object.name, sizeof(facts->object.name), "%s",
 		 from->name[0] != '\0' ? from->name : "GPU");
-	memcpy(facts->uuid, wire->uuid, sizeof(facts->uuid));
+	memcpy(facts->uuid, uuid, sizeof(facts->uuid));
 	facts->row = old.row;
 	facts->generation = old.generation;
 	facts->flags |= (old.flags & GPUMAP_DEVICE_CORDONED) |
@@ -188,37 +174,15 @@ static void show_health(struct gm_daemon *d, struct gm_device *device,
 		show_unusable(d, device, text, code);
 }
 
-/*
- * The probe's word on a device.  After a grave Xid it may not have noticed yet:
- * its word that all is well counts again when it has said once that it is not.
- */
-static void believe(struct gm_daemon *d, struct gm_device *device,
-		    uint32_t health, const char *text, int code)
-{
-	bool is_well = health == GM_PROBE_USABLE &&
-		       (device->facts.recovery == GPUMAP_RECOVERY_NONE ||
-			device->facts.recovery == UINT32_MAX);
-
-	if (device->grave_xid != 0 && is_well && !device->xid_is_seen)
-		return;
-	if (device->grave_xid != 0 && !is_well)
-		device->xid_is_seen = true;
-	if (device->grave_xid != 0 && health == GM_PROBE_USABLE && !is_well)
-		return; /* it waits for its reset */
-	if (is_well)
-		device->grave_xid = 0;
-	device->health = health;
-	show_health(d, device, text, code);
-}
-
 static void set_health(struct gm_daemon *d, struct gm_device *device,
-		       uint32_t health, const char *text, int code)
+		       const struct gm_verdict *verdict)
 {
 	bool is_back =
 		d->cards->is_open && gm_drains_seen(d, device->facts.row);
 
 	device->named = true;
-	believe(d, device, health, text, code);
+	device->health = verdict->health;
+	show_health(d, device, verdict->text, verdict->code);
 	if (is_back)
 		gm_supervisor_unbar(d, device->facts.row, GM_BAR_DRAIN);
 }
@@ -287,32 +251,35 @@ static void add_late(struct gm_daemon *d, const struct gm_device *found)
 }
 
 /* @library, @memory: as gm_vendors_reader has them. */
-static void add(struct gm_daemon *d, const struct gm_probe_wire *wire,
-		const char *library, const struct gm_meminfo *memory)
+static void add(struct gm_daemon *d, const uint8_t uuid[16],
+		const struct gm_probe_device *from,
+		const struct gm_verdict *verdict, const char *library,
+		const struct gm_meminfo *memory)
 {
+	static const uint8_t none[16];
 	struct gm_cards *cards = d->cards;
 	struct gm_device *device;
 
 	if (!cards->is_open && cards->n_found == GM_ROWS)
 		return;
 	/* The device may have had a row that is another device's now. */
-	if (cards->is_open && wire->device.health == GM_PROBE_LOST &&
-	    memcmp(wire->device.parent, (uint8_t[16]){ 0 }, 16) != 0)
+	if (cards->is_open && verdict->health == GM_PROBE_LOST &&
+	    memcmp(from->parent, none, sizeof(none)) != 0)
 		return;
 	device = calloc(1, sizeof(*device));
 	if (device == NULL)
-		return; /* the probe says it again when it is started again */
+		return; /* until more of it becomes known */
 	device->facts.recovery = UINT32_MAX;
-	device->named = wire->device.facts.kind == GPUMAP_DEVICE_CUDA;
-	device->health = wire->device.health;
+	device->named = from->facts.kind == GPUMAP_DEVICE_CUDA;
+	device->health = verdict->health;
 	device->library = library;
 	if (memory != NULL)
 		device->memory = *memory;
-	describe(d, device, wire);
+	describe(d, device, uuid, from);
 	set_state(device,
-		  wire->text[0] != '\0' ? wire->text
-					: default_reason(device->health),
-		  wire->device.code);
+		  verdict->text[0] != '\0' ? verdict->text
+					   : default_reason(device->health),
+		  verdict->code);
 	if (!cards->is_open) {
 		cards->found[cards->n_found++] = device;
 		return;
@@ -321,7 +288,9 @@ static void add(struct gm_daemon *d, const struct gm_probe_wire *wire,
 	free(device);
 }
 
-static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
+static void on_device(struct gm_daemon *d, const uint8_t uuid[16],
+		      const struct gm_probe_device *from,
+		      const struct gm_verdict *verdict)
 {
 	static const uint8_t none[16];
 	struct gm_device *device;
@@ -329,50 +298,59 @@ static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 
 	/* Another kind, no uuid, or a part of itself: no probe of ours says
 	 * that. */
-	if (wire->device.facts.kind != GPUMAP_DEVICE_CUDA ||
-	    memcmp(wire->uuid, none, sizeof(none)) == 0 ||
-	    memcmp(wire->uuid, wire->device.parent, sizeof(none)) == 0)
+	if (from->facts.kind != GPUMAP_DEVICE_CUDA ||
+	    memcmp(uuid, none, sizeof(none)) == 0 ||
+	    memcmp(uuid, from->parent, sizeof(none)) == 0)
 		return;
-	device = find(d, wire->uuid);
+	device = find(d, uuid);
 	if (device == NULL) {
-		add(d, wire, NULL, NULL);
+		add(d, uuid, from, verdict, NULL, NULL);
 		return;
 	}
 	if (device->facts.kind != GPUMAP_DEVICE_CUDA)
 		return;
 	old = device->facts;
-	describe(d, device, wire);
+	describe(d, device, uuid, from);
 	if (memcmp(&old, &device->facts, sizeof(old)) != 0)
 		facts_changed(d, device);
-	set_health(d, device, wire->device.health, wire->text,
-		   wire->device.code);
+	set_health(d, device, verdict);
+}
+
+static void on_verdict(struct gm_daemon *d, const uint8_t uuid[16],
+		       const struct gm_verdict *verdict)
+{
+	struct gm_device *device = find(d, uuid);
+
+	if (device != NULL)
+		set_health(d, device, verdict);
 }
 
 /* A device of another driver.  One that was lost may be tried again. */
 static void found(struct gm_daemon *d, const struct gm_probe_wire *wire,
 		  const char *library, const struct gm_meminfo *memory)
 {
+	static const struct gm_verdict usable;
 	struct gm_device *device = find(d, wire->uuid);
 
 	if (device == NULL) {
-		add(d, wire, library, memory);
+		add(d, wire->uuid, &wire->device, &usable, library, memory);
 		return;
 	}
 	if (!d->cards->is_open || (device->present && !device->bars))
 		return;
-	describe(d, device, wire);
+	describe(d, device, wire->uuid, &wire->device);
 	device->library = library;
 	if (memory != NULL)
 		device->memory = *memory;
 	facts_changed(d, device);
-	believe(d, device, GM_PROBE_USABLE, "", 0);
+	device->health = GM_PROBE_USABLE;
+	show_health(d, device, "", 0);
 }
 
-static void heard_moving(struct gm_daemon *d, struct gm_device *device,
-			 const struct gm_probe_wire *wire)
+static void hear_moving(struct gm_daemon *d, struct gm_device *device,
+			const struct gm_probe_moving *from)
 {
 	const uint32_t ours = PROBED | GPUMAP_KNOWN_MEMORY;
-	const struct gm_probe_moving *from = &wire->moving;
 	struct gm_moving_image *moving = &device->moving;
 
 	moving->known = (moving->known & ~ours) | (from->known & ours);
@@ -393,60 +371,50 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 		device->facts.recovery = from->recovery;
 		facts_changed(d, device);
 	}
-	set_health(d, device, from->health, wire->text, from->code);
 	if (d->cards->is_open)
 		gm_devices_move(d, device->facts.row);
 }
 
-/* ---- Xids -------------------------------------------------------------- */
-
-static void apply_xid(struct gm_daemon *d, struct gm_device *device,
-		      size_t grave)
+static void hear_event(struct gm_daemon *d, struct gm_device *device,
+		       const struct gm_probe_event *event)
 {
-	/* Gone is gone. */
-	if (device->grave_xid != 0 && device->health == GM_PROBE_LOST)
-		return;
-	device->grave_xid = grave_xids[grave].xid;
-	device->xid_is_seen = false;
-	device->health = grave_xids[grave].health;
-	show_health(d, device, grave_xids[grave].reason,
-		    (int)grave_xids[grave].xid);
-}
+	struct gm_verdict verdict;
+	bool is_grave;
 
-/* A fault of a card is a fault of its instances. */
-static void suffer_all(struct gm_daemon *d, struct gm_device *device,
-		       size_t grave)
-{
-	apply_xid(d, device, grave);
-	for (uint32_t row = 0; d->cards->is_open && row < d->devices->n;
-	     row++) {
-		struct gm_device *part = d->devices->of[row];
-
-		if (part->named && memcmp(part->parent, device->facts.uuid,
-					  sizeof(part->parent)) == 0)
-			apply_xid(d, part, grave);
-	}
-}
-
-static void heard_event(struct gm_daemon *d, struct gm_device *device,
-			const struct gm_probe_wire *wire)
-{
-	uint32_t xid = (uint32_t)wire->event.xid;
-	size_t grave = 0;
-
-	/* Xids and the next poll say more about ECC errors and recovery. */
-	if (wire->event.kind != GM_NVML_EVENT_XID)
+	/* Xids and the next look say more about ECC errors and recovery. */
+	if (event->kind != GM_NVML_EVENT_XID)
 		return;
 	device->facts.xids++;
-	device->facts.last_xid = xid;
+	device->facts.last_xid = (uint32_t)event->xid;
 	facts_changed(d, device);
-	while (grave < N_GRAVE && grave_xids[grave].xid != xid)
-		grave++;
-	gm_log(grave < N_GRAVE ? GM_LOG_WARNING : GM_LOG_INFO, "xid",
+	is_grave = gm_watched_is_grave(event->xid, &verdict);
+	gm_log(is_grave ? GM_LOG_WARNING : GM_LOG_INFO, "xid",
 	       "device=%s xid=%u count=%" PRIu64, gm_quote(device->id).text,
-	       xid, device->facts.xids);
-	if (grave < N_GRAVE)
-		suffer_all(d, device, grave);
+	       device->facts.last_xid, device->facts.xids);
+}
+
+static void on_record(struct gm_daemon *d, const struct gm_probe_wire *wire)
+{
+	struct gm_device *device = find(d, wire->uuid);
+
+	if (wire->type == GM_PROBE_PEERS)
+		gm_p2p_paths_on_report(d, wire->uuid, &wire->peers);
+	if (device == NULL)
+		return;
+	if (wire->type == GM_PROBE_PROCESS && d->cards->is_open)
+		gm_credit_process(d, device->facts.row, &wire->process);
+	else if (wire->type == GM_PROBE_MOVING)
+		hear_moving(d, device, &wire->moving);
+	else if (wire->type == GM_PROBE_EVENT)
+		hear_event(d, device, &wire->event);
+}
+
+static void on_released(struct gm_daemon *d, const uint8_t uuid[16])
+{
+	const struct gm_device *device = find(d, uuid);
+
+	if (device != NULL && d->cards->is_open)
+		gm_drains_released(d, device->facts.row);
 }
 
 /* ---- the list ---------------------------------------------------------- */
@@ -471,8 +439,6 @@ static void lose_unnamed(struct gm_daemon *d)
 		if (device->facts.kind != GPUMAP_DEVICE_CUDA || device->named ||
 		    gm_drains_has(d, row))
 			continue;
-		/* Not to be there is trouble that an Xid has told of. */
-		device->xid_is_seen = true;
 		if (device->health == GM_PROBE_LOST)
 			continue;
 		device->health = GM_PROBE_LOST;
@@ -480,7 +446,7 @@ static void lose_unnamed(struct gm_daemon *d)
 	}
 }
 
-static void heard_listed(struct gm_daemon *d)
+static void on_listed(struct gm_daemon *d)
 {
 	struct gm_cards *cards = d->cards;
 
@@ -493,7 +459,7 @@ static void heard_listed(struct gm_daemon *d)
 	complete(d, "the driver names no GPU");
 }
 
-static void heard_absent(struct gm_daemon *d, const char *text)
+static void on_absent(struct gm_daemon *d, const char *text)
 {
 	gm_log(GM_LOG_INFO, "cuda_absent", "why=%s", gm_quote(text).text);
 	if (d->cards->is_open)
@@ -502,7 +468,7 @@ static void heard_absent(struct gm_daemon *d, const char *text)
 		complete(d, text);
 }
 
-static void broken(struct gm_daemon *d, const char *why)
+static void on_broken(struct gm_daemon *d, const char *why)
 {
 	struct gm_cards *cards = d->cards;
 
@@ -511,50 +477,6 @@ static void broken(struct gm_daemon *d, const char *why)
 		       gm_quote(why).text);
 	snprintf(cards->broken, sizeof(cards->broken), "%s", why);
 	complete(d, why);
-}
-
-static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
-{
-	struct gm_device *device = NULL;
-
-	if (wire->type == GM_PROBE_MOVING || wire->type == GM_PROBE_EVENT ||
-	    wire->type == GM_PROBE_RELEASED || wire->type == GM_PROBE_PROCESS)
-		device = find(d, wire->uuid);
-	switch (wire->type) {
-	case GM_PROBE_ABSENT:
-		heard_absent(d, wire->text);
-		break;
-	case GM_PROBE_BROKEN:
-		broken(d, wire->text);
-		break;
-	case GM_PROBE_LISTED:
-		heard_listed(d);
-		break;
-	case GM_PROBE_DEVICE:
-		heard_device(d, wire);
-		break;
-	case GM_PROBE_PROCESS:
-		if (device != NULL && d->cards->is_open)
-			gm_credit_process(d, device->facts.row, &wire->process);
-		break;
-	case GM_PROBE_MOVING:
-		if (device != NULL)
-			heard_moving(d, device, wire);
-		break;
-	case GM_PROBE_EVENT:
-		if (device != NULL)
-			heard_event(d, device, wire);
-		break;
-	case GM_PROBE_RELEASED:
-		if (device != NULL)
-			gm_drains_released(d, device->facts.row, wire->serial);
-		break;
-	case GM_PROBE_PEERS:
-		gm_p2p_paths_on_report(d, wire->uuid, &wire->peers);
-		break;
-	default:
-		break;
-	}
 }
 
 static void all_listed(struct gm_daemon *d)
@@ -581,45 +503,16 @@ static void list_limit(struct gm_timer *timer)
 	gm_vendors_start(d, &vendors_reader);
 }
 
-/* ---- the probe's life -------------------------------------------------- */
+/* ---- the start and the end ----------------------------------------------- */
 
-static void started(struct gm_daemon *d)
-{
-	gm_drains_probe_started(d);
-}
-
-static void ended(struct gm_daemon *d)
-{
-	for (uint32_t row = 0; row < d->devices->n; row++) {
-		struct gm_device *device = d->devices->of[row];
-
-		if (!device->named)
-			continue;
-		device->named = false;
-		device->moving.known &= ~PROBED;
-		gm_devices_move(d, row);
-	}
-	gm_drains_silent(d);
-}
-
-static bool is_watched(const struct gm_daemon *d)
-{
-	for (uint32_t row = 0; row < d->devices->n; row++) {
-		const struct gm_device *device = d->devices->of[row];
-
-		if (device->named && device->health == GM_PROBE_USABLE &&
-		    !gm_drains_has(d, row))
-			return true;
-	}
-	return false;
-}
-
-static const struct gm_probe_reader reader = {
-	.started = started,
-	.record = record,
-	.broken = broken,
-	.ended = ended,
-	.is_watched = is_watched,
+static const struct gm_watchers_reader reader = {
+	.device = on_device,
+	.verdict = on_verdict,
+	.record = on_record,
+	.listed = on_listed,
+	.absent = on_absent,
+	.broken = on_broken,
+	.released = on_released,
 };
 
 void gm_cards_start(struct gm_daemon *d)
@@ -636,14 +529,14 @@ void gm_cards_start(struct gm_daemon *d)
 	}
 	gm_timer_set(d->loop, &cards->limit,
 		     cards->since_ns + d->config->cuda_list_limit_ns);
-	gm_probe_start(d, &reader);
+	gm_watchers_start(d, &reader);
 }
 
 void gm_cards_exit(struct gm_daemon *d)
 {
 	struct gm_cards *cards = d->cards;
 
-	gm_probe_exit(d);
+	gm_watchers_exit(d);
 	gm_vendors_exit(d);
 	gm_timer_stop(d->loop, &cards->limit);
 	gm_timer_stop(d->loop, &cards->flush);

@@ -4,22 +4,18 @@
 /*
  * cards - turn reports of probes into rows of cards and their states.
  *
- * A start waits until every card has been named (LISTED) or had its time.  The
+ * A start waits until every card has been named or has had its time.  The
  * cards that are known by then get their rows at once, in the order of PCI
  * addresses, each card before its instances.  A card that is named later gets a
  * later row.
  *
- * The probe's report on a device's health, and the row's state:
+ * A device's verdict (watched.h), and the row's state:
  *
  *	USABLE   has a worker when one is needed; READY
  *	FAILED   FAILED with the probe's reason
  *	LOST     LOST
  *	SPLIT    FAILED: only its instances are used
  *	TAKEN    FAILED: its compute mode allows one process at a time, or none
- *
- * An Xid that makes the device unusable takes effect at once, before the
- * probe's next poll.  Its effect lasts until the probe has seen the fault and
- * its end, or until an administrator has drained the row and brought it back.
  */
 #ifndef GM_DAEMON_HEALTH_CARDS_H
 #define GM_DAEMON_HEALTH_CARDS_H

@@ -8,14 +8,13 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/common/probe_wire.h"
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/health/probe.h"
 #include "agent/daemon/health/vendors.h"
+#include "agent/daemon/health/watchers.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 
@@ -28,8 +27,7 @@ struct gm_row_drain {
 	uint32_t row;
 	uint32_t leader; /* row of the card that leads, or its own */
 	enum drain_state state;
-	bool is_closed;  /* no process of the row runs */
-	uint32_t serial; /* of the last RELEASE, see probe_wire.h */
+	bool is_closed; /* no process of the row runs */
 	struct gm_timer timer;
 	TAILQ_HEAD(, gm_drain_wait) waits;
 };
@@ -108,27 +106,15 @@ static void is_drained(struct gm_row_drain *drain)
 	tell_all(drain, 0, "");
 }
 
-/* The probe answers each time. */
-static void ask_probe(struct gm_row_drain *drain)
-{
-	struct gm_daemon *d = drain->d;
-
-	drain->serial = ++d->probe->last_release;
-	gm_probe_send(d, GM_PROBE_RELEASE,
-		      d->devices->of[drain->row]->facts.uuid, drain->serial);
-	set_limit(drain);
-}
-
 static void close_card(struct gm_row_drain *drain)
 {
 	struct gm_daemon *d = drain->d;
 
 	drain->state = CLOSING;
-	/* One that is ending tells by its end, see gm_drains_silent(). */
-	if (!is_card(d, drain->row) || gm_probe_is_gone(d))
+	set_limit(drain);
+	if (!is_card(d, drain->row) ||
+	    !gm_watchers_release(d, d->devices->of[drain->row]->facts.uuid))
 		is_drained(drain);
-	else
-		ask_probe(drain);
 }
 
 /* The first of the row and its instances of which a process runs yet, or
@@ -282,9 +268,7 @@ static int check(const struct gm_daemon *d, uint32_t row, char *ret_why)
 static int wait_for(struct gm_row_drain *drain, struct gm_drain_wait *wait)
 {
 	/* A client that asks after the limit has a limit of its own. */
-	if (drain->timer.due_ns == 0 && drain->state == CLOSING)
-		ask_probe(drain);
-	else if (drain->timer.due_ns == 0)
+	if (drain->timer.due_ns == 0)
 		set_limit(drain);
 	wait->drain = drain;
 	TAILQ_INSERT_TAIL(&drain->waits, wait, entry);
@@ -345,10 +329,7 @@ static void resume(struct gm_row_drain *drain)
 		gm_supervisor_unbar(d, row, GM_BAR_DRAIN);
 		return;
 	}
-	/* Whatever it suffered from, it has been seen to. */
-	device->grave_xid = 0;
-	if (is_card(d, row))
-		gm_probe_send(d, GM_PROBE_RESUME, device->facts.uuid, 0);
+	gm_watchers_resume(d, device->facts.uuid);
 	set_limit(drain);
 }
 
@@ -360,7 +341,7 @@ int gm_drains_undo(struct gm_daemon *d, uint32_t row,
 
 	if (ret != 0)
 		return ret;
-	gm_probe_look_again(d);
+	gm_watchers_look_again(d);
 	gm_vendors_look_again(d);
 	drain = drain_over(d, row);
 	if (drain == NULL)
@@ -410,33 +391,12 @@ void gm_drains_came(struct gm_daemon *d, uint32_t row)
 			 0);
 }
 
-void gm_drains_released(struct gm_daemon *d, uint32_t row, uint32_t serial)
+void gm_drains_released(struct gm_daemon *d, uint32_t row)
 {
 	struct gm_row_drain *drain = drain_of(d, row);
 
-	if (drain != NULL && drain->state == CLOSING && drain->serial == serial)
+	if (drain != NULL && drain->state == CLOSING)
 		is_drained(drain);
-}
-
-void gm_drains_silent(struct gm_daemon *d)
-{
-	for (uint32_t row = 0; row < d->devices->n; row++) {
-		struct gm_row_drain *drain = drain_of(d, row);
-
-		if (drain != NULL && drain->state == CLOSING)
-			is_drained(drain);
-	}
-}
-
-void gm_drains_probe_started(struct gm_daemon *d)
-{
-	for (uint32_t row = 0; row < d->devices->n; row++) {
-		const struct gm_row_drain *drain = drain_of(d, row);
-
-		if (drain != NULL && drain->state == DRAINED && is_card(d, row))
-			gm_probe_send(d, GM_PROBE_RELEASE,
-				      d->devices->of[row]->facts.uuid, 0);
-	}
 }
 
 bool gm_drains_seen(struct gm_daemon *d, uint32_t row)

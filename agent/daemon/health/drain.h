@@ -60,10 +60,8 @@ void gm_drains_connection_dropped(struct gm_connection *c, const char *why);
 /* Is the row out of service, or not back yet? */
 bool gm_drains_has(const struct gm_daemon *d, uint32_t row);
 
-/* From cuda.c: the probe has closed a card; has ended; runs anew. */
-void gm_drains_released(struct gm_daemon *d, uint32_t row, uint32_t serial);
-void gm_drains_silent(struct gm_daemon *d);
-void gm_drains_probe_started(struct gm_daemon *d);
+/* From cards.c: no process of the probe has the card open. */
+void gm_drains_released(struct gm_daemon *d, uint32_t row);
 
 /* Likewise: a row that is new.  One of a card that is drained is, too, until
  * the probe speaks of it when the card is back. */

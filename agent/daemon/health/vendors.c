@@ -20,9 +20,11 @@
 #include "agent/daemon/devices/rows.h"
 #include "agent/daemon/devices/uuid.h"
 #include "agent/daemon/health/cards.h"
-#include "agent/daemon/health/probe.h"
+#include "agent/daemon/health/reports.h"
 #include "gpumap.h"
 #include "shm/device_kinds.h"
+
+#define LAST_WAIT_NS UINT64_C(1000000000) /* for an exit at our end */
 
 /* The flags that a library may tell of; others are of the kind, or ours. */
 #define TOLD                                             \
@@ -262,10 +264,11 @@ static bool on_record(struct gm_child *child, void *record)
 	struct gm_vendor *vendor = gm_owner(child, struct gm_vendor, child);
 	struct gm_probe_wire *wire = record;
 
-	gm_probe_close_texts(wire);
-	if (wire->type == GM_PROBE_BROKEN)
+	if (!gm_reports_check(wire, GM_ROLE_LIST))
+		return false;
+	if (wire->type == GM_PROBE_DONE && wire->health != GM_PROBE_USABLE)
 		snprintf(vendor->why, sizeof(vendor->why), "%s", wire->text);
-	else if (wire->type == GM_PROBE_LISTED)
+	else if (wire->type == GM_PROBE_DONE)
 		vendor->is_listed = true;
 	else if (wire->type == GM_PROBE_DEVICE && !vendor->is_listed &&
 		 wire->device.facts.kind == drivers[vendor->driver].kind)
@@ -487,6 +490,8 @@ void gm_vendors_start(struct gm_daemon *d,
 void gm_vendors_exit(struct gm_daemon *d)
 {
 	gm_timer_stop(d->loop, &d->vendors->look);
+	/* One runs at a time. */
 	for (uint32_t i = 0; i < d->vendors->n; i++)
-		gm_child_exit(&d->vendors->vendors[i].child);
+		gm_child_exit(&d->vendors->vendors[i].child,
+			      gm_loop_now() + LAST_WAIT_NS);
 }

@@ -403,7 +403,7 @@ static void kill_all(struct gm_supervisor *s)
 	{
 		if (gm_worker_process_has_child(worker))
 			wait_for(&worker->child, until);
-		gm_child_exit(&worker->standby.child);
+		gm_child_exit(&worker->standby.child, until);
 	}
 }
 

@@ -138,7 +138,7 @@ static void one_that_is_dropped_is_not_heard_of(void)
 	EQ(n_heard, 1);
 	EQ(n_ended, 0);
 	OK(!gm_child_exists(&child));
-	gm_child_exit(&child);
+	gm_child_exit(&child, gm_loop_now() + 30000000000);
 }
 
 static void end_may_be_a_start(void)
@@ -149,7 +149,7 @@ static void end_may_be_a_start(void)
 	EQ(n_ended, 1);
 	EQ(heard[0], 'z');
 	EQ(start(&of_records, "exec sleep 100"), 0);
-	gm_child_exit(&child);
+	gm_child_exit(&child, gm_loop_now() + 30000000000);
 	OK(!gm_child_exists(&child));
 	EQ(n_ended, 0);
 }

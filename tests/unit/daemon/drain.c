@@ -4,17 +4,15 @@
 /*
  * drains: who waits for one is answered, whatever does not end or answer; what
  * was said of an earlier one counts for nothing; and without memory nothing is
- * half begun.  The probe is this test.
+ * half begun.  The watchers are this test.
  */
 
 #include <errno.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "agent/common/probe_wire.h"
 #include "agent/daemon/health/cards.h"
 #include "agent/daemon/health/drain.h"
-#include "agent/daemon/health/probe.h"
+#include "agent/daemon/health/watchers.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "agent/daemon/workers/worker_child.h"
 #include "tests/support/unkillable_child.h"
@@ -36,30 +34,43 @@ void *__wrap_calloc(size_t n, size_t bytes)
 	return __real_calloc(n, bytes);
 }
 
-/* ---- a probe, and who waits ---------------------------------------------- */
+/* ---- the watchers, and who waits ---------------------------------------- */
 
-static int probe = -1; /* its end */
+enum word { NOTHING, RELEASE, RESUME };
 
-static void start_probe(void)
+static enum word last_word; /* to the watchers */
+
+bool __wrap_gm_watchers_release(struct gm_daemon *of, const uint8_t uuid[16]);
+void __wrap_gm_watchers_resume(struct gm_daemon *of, const uint8_t uuid[16]);
+void __wrap_gm_watchers_look_again(struct gm_daemon *of);
+
+bool __wrap_gm_watchers_release(struct gm_daemon *of, const uint8_t uuid[16])
 {
-	int ends[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends) != 0)
-		exit(99);
-	d->probe->state = GM_PROBE_RUNNING;
-	d->probe->socket.fd = ends[0];
-	probe = ends[1];
+	(void)of;
+	EQ(memcmp(uuid, d->devices->of[0]->facts.uuid, 16), 0);
+	last_word = RELEASE;
+	return true;
 }
 
-static struct gm_probe_wire on_message;
-
-/* The next word of gpumapd's; 0: none. */
-static uint32_t hear_word(void)
+void __wrap_gm_watchers_resume(struct gm_daemon *of, const uint8_t uuid[16])
 {
-	if (recv(probe, &on_message, sizeof(on_message), 0) !=
-	    sizeof(on_message))
-		return 0;
-	return on_message.type;
+	(void)of;
+	if (memcmp(uuid, d->devices->of[0]->facts.uuid, 16) == 0)
+		last_word = RESUME;
+}
+
+void __wrap_gm_watchers_look_again(struct gm_daemon *of)
+{
+	(void)of;
+}
+
+/* The last word to the watchers since this was asked; NOTHING: none. */
+static enum word hear_word(void)
+{
+	enum word word = last_word;
+
+	last_word = NOTHING;
+	return word;
 }
 
 static struct gm_drain_wait to_drain, to_undrain;
@@ -104,7 +115,7 @@ static int undrain(void)
 	return gm_drains_undo(d, 0, &to_undrain, why);
 }
 
-/* As cudarows.c does when the probe has spoken of the card. */
+/* As cards.c does when a watcher has spoken of the card. */
 static void card_is_seen(void)
 {
 	OK(gm_drains_seen(d, 0));
@@ -113,7 +124,7 @@ static void card_is_seen(void)
 
 static bool is_asked_to_close(void)
 {
-	was_asked |= hear_word() == GM_PROBE_RELEASE;
+	was_asked |= hear_word() == RELEASE;
 	return was_asked;
 }
 
@@ -121,11 +132,9 @@ static bool is_asked_to_close(void)
 static void finish_drain(void)
 {
 	OK(until(is_asked_to_close));
-	if (wait_status == -ETIMEDOUT) {
+	if (wait_status == -ETIMEDOUT)
 		EQ(drain(), -EINPROGRESS);
-		hear_word(); /* it may have been asked anew */
-	}
-	gm_drains_released(d, 0, on_message.serial);
+	gm_drains_released(d, 0);
 	EQ(wait_status, 0);
 }
 
@@ -139,7 +148,7 @@ static void serve(void)
 static void bring_back(void)
 {
 	EQ(undrain(), -EINPROGRESS);
-	EQ(hear_word(), GM_PROBE_RESUME);
+	EQ(hear_word(), RESUME);
 	card_is_seen();
 	EQ(wait_status, 0);
 	serve();
@@ -216,66 +225,39 @@ static void worker_that_works_on_is_left(void)
 	bring_back();
 }
 
-static void earlier_answer_is_not_believed(void)
+/* The card is brought back before it was closed. */
+static void drain_that_was_cancelled_is_over(void)
 {
-	uint32_t serial;
-
 	limit(LIMIT_NS);
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_asked_to_close));
-	serial = on_message.serial;
-	OK(serial != 0);
 	EQ(n_cancelled, 0);
 	EQ(undrain(), -EINPROGRESS);
 	EQ(n_cancelled, 1);
-	EQ(hear_word(), GM_PROBE_RESUME);
+	EQ(hear_word(), RESUME);
+	gm_drains_released(d, 0);
+	EQ(wait_status, 1);
 	card_is_seen();
 	serve();
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_asked_to_close));
-	gm_drains_released(d, 0, serial);
-	EQ(wait_status, 1);
-	gm_drains_released(d, 0, 0);
-	EQ(wait_status, 1);
-	gm_drains_released(d, 0, on_message.serial);
+	gm_drains_released(d, 0);
 	EQ(wait_status, 0);
 	EQ(drain(), 0);
 	bring_back();
 }
 
-static void probe_that_is_silent_is_told_of(void)
+/* As long as a process may have the card open, nothing is drained. */
+static void watchers_that_are_silent_are_told_of(void)
 {
-	uint32_t serial;
-
 	wait_for_probe();
-	OK(is_asked_to_close());
-	serial = on_message.serial;
-	while (hear_word() != 0)
-		;
-	/* The worker may not have read the record. */
-	EQ(drain(), -EINPROGRESS);
-	EQ(hear_word(), GM_PROBE_RELEASE);
-	OK(on_message.serial != serial);
-	gm_drains_released(d, 0, on_message.serial);
-	EQ(wait_status, 0);
-	bring_back();
-}
-
-/* As long as it may have the card open, nothing is drained. */
-static void probe_that_does_not_die_is_waited_for(void)
-{
-	d->probe->state = GM_PROBE_ENDING;
-	wait_for_probe();
-	d->probe->state = GM_PROBE_STUCK;
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_told));
 	EQ(wait_status, -ETIMEDOUT);
 	EQ(drain(), -EINPROGRESS);
-	EQ(hear_word(), 0);
-	d->probe->state = GM_PROBE_RESTING;
-	gm_drains_silent(d);
+	gm_drains_released(d, 0);
 	EQ(wait_status, 0);
-	d->probe->state = GM_PROBE_RUNNING;
+	hear_word();
 	bring_back();
 }
 
@@ -289,13 +271,13 @@ static void card_that_is_not_seen_is_lost(void)
 	EQ(wait_status, -ETIMEDOUT);
 	OK(!gm_drains_has(d, 0));
 	EQ(row()->moving.state, GPUMAP_DEVICE_LOST);
-	EQ(hear_word(), GM_PROBE_RESUME);
+	EQ(hear_word(), RESUME);
 	/* The row can be drained all the same, and brought back. */
 	limit(LIMIT_NS);
 	EQ(drain(), -EINPROGRESS);
 	finish_drain();
 	EQ(undrain(), -EINPROGRESS);
-	EQ(hear_word(), GM_PROBE_RESUME);
+	EQ(hear_word(), RESUME);
 	row()->present = true;
 	card_is_seen();
 	gm_supervisor_unbar(d, 0, GM_BAR_HEALTH | GM_BAR_LOST);
@@ -329,7 +311,7 @@ static void worker_that_does_not_die_is_told_of(void)
 
 	/* The row may be brought back: then it shows its fault. */
 	EQ(undrain(), -EINPROGRESS);
-	EQ(hear_word(), GM_PROBE_RESUME);
+	EQ(hear_word(), RESUME);
 	card_is_seen();
 	EQ(wait_status, 0);
 	EQ(row()->moving.state, GPUMAP_DEVICE_FAILED);
@@ -410,18 +392,14 @@ TAP_CASE_ARGS(argc, argv)
 	if (begin()) {
 		d->config->cuda_standby = false;
 		d->cards->is_open = true;
-		start_probe();
 		idle_worker_that_stays_is_killed();
 		worker_that_works_on_is_left();
-		earlier_answer_is_not_believed();
-		probe_that_is_silent_is_told_of();
-		probe_that_does_not_die_is_waited_for();
+		drain_that_was_cancelled_is_over();
+		watchers_that_are_silent_are_told_of();
 		card_that_is_not_seen_is_lost();
 		worker_that_does_not_die_is_told_of();
 		without_memory_nothing_is_begun();
 		instance_that_comes_late_is_drained();
-		close(d->probe->socket.fd);
-		close(probe);
 		gm_drains_exit(d);
 		end();
 	}

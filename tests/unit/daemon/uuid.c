@@ -64,10 +64,24 @@ static void dummies_differ_and_stay(void)
 	}
 }
 
+static void nameless_differ(void)
+{
+	uint8_t a[16], b[16];
+
+	gm_uuid_nameless(1, a);
+	gm_uuid_nameless(2, b);
+	OK(memcmp(a, b, 16) != 0);
+	gm_uuid_nameless(1, b);
+	EQ(memcmp(a, b, 16), 0);
+	EQ(a[6] >> 4, 8);
+	EQ(a[8] >> 6, 2);
+}
+
 TAP_CASE()
 {
 	hash_is_siphash();
 	rows_differ_and_stay();
 	dummies_differ_and_stay();
+	nameless_differ();
 	return tap_done();
 }

@@ -17,7 +17,7 @@
 #define UNTOLD UINT64_MAX
 
 static struct gm_processes p;
-static struct gm_note note;
+static struct gm_probe_wire note;
 
 /* ---- an NVML of the test's own ------------------------------------------- */
 
@@ -80,7 +80,7 @@ static const struct gm_probe_process *told_of(pid_t pid)
 		if (p.items[i].pid != (uint32_t)pid)
 			continue;
 		gm_processes_note(&p, i, &note);
-		EQ(note.type, GM_NOTE_PROCESS);
+		EQ(note.type, GM_PROBE_PROCESS);
 		EQ(note.process.index, i);
 	}
 	return &note.process;

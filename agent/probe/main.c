@@ -25,7 +25,7 @@
 #include "agent/common/probe_wire.h"
 #include "agent/probe/probe.h"
 
-#define MS_MAX 3600000ul
+#define MS_MAX 3600000ul /* of --refresh */
 
 static uid_t uid = (uid_t)-1;
 static gid_t gid = (gid_t)-1;
@@ -56,89 +56,44 @@ static unsigned long number(const char *text, unsigned long max,
 	return n;
 }
 
-/* "1500", "1500ms" or "2s", in milliseconds; not 0. */
-static uint32_t duration(const char *text, const char *what)
-{
-	unsigned long n, unit = 1;
-	char *end;
-
-	errno = 0;
-	n = strtoul(text, &end, 10);
-	if (strcmp(end, "s") == 0)
-		unit = 1000;
-	else if (*end && strcmp(end, "ms") != 0)
-		usage(what);
-	if (errno || text[0] < '0' || text[0] > '9' || n == 0 ||
-	    n > MS_MAX / unit)
-		usage(what);
-	return (uint32_t)(n * unit);
-}
-
-static void set_role(struct gm_probe_options *o, uint32_t role)
-{
-	if (o->role != 0)
-		usage("one role only");
-	o->role = role;
-}
-
-static void set_role_option(struct gm_probe_options *o, int c)
-{
-	switch (c) {
-	case 'C':
-		set_role(o, GM_ROLE_CENSUS);
-		break;
-	case 'W':
-		set_role(o, GM_ROLE_WATCH);
-		o->index = (uint32_t)number(optarg, GM_PROBE_GPUS - 1,
-					    "bad --watch");
-		break;
-	case 'P':
-		set_role(o, GM_ROLE_PEERS);
-		o->list = optarg;
-		break;
-	case 'D':
-		set_role(o, GM_ROLE_DRIVER);
-		o->order = optarg;
-		break;
-	case 'd':
-		o->device = optarg;
-		break;
-	case 'L':
-		set_role(o, GM_ROLE_LIST);
-		o->driver = optarg;
-		break;
-	case 'o':
-		o->devices = optarg;
-		break;
-	case 'n':
-		o->with_nvidia = true;
-		break;
-	default:
-		usage("unknown option");
-	}
-}
-
 static void set_option(struct gm_probe_options *o, int c)
 {
 	switch (c) {
 	case 'l':
 		o->library = optarg;
-		break;
+		return;
 	case 's':
 		o->sysfs = optarg;
-		break;
+		return;
 	case 'r':
-		o->refresh_ms = duration(optarg, "bad --refresh");
-		break;
+		o->refresh_ms =
+			(uint32_t)number(optarg, MS_MAX, "bad --refresh");
+		return;
 	case 'u':
 		uid = (uid_t)number(optarg, UINT_MAX - 1ul, "bad --uid");
-		break;
+		return;
 	case 'g':
 		gid = (gid_t)number(optarg, UINT_MAX - 1ul, "bad --gid");
-		break;
-	default:
-		set_role_option(o, c);
+		return;
+	case 'd':
+		o->device = optarg;
+		return;
+	case 'o':
+		o->devices = optarg;
+		return;
+	case 'n':
+		o->with_nvidia = true;
+		return;
+	case '?':
+		usage("unknown option");
 	}
+	if (o->role != 0)
+		usage("one role only");
+	o->role = (uint32_t)c;
+	o->list = o->order = o->driver = optarg;
+	if (c == GM_ROLE_WATCH)
+		o->index = (uint32_t)number(optarg, GM_PROBE_GPUS - 1,
+					    "bad --watch");
 }
 
 static struct gm_probe_options parse(int argc, char **argv)
@@ -149,12 +104,12 @@ static struct gm_probe_options parse(int argc, char **argv)
 		{ "refresh", required_argument, NULL, 'r' },
 		{ "uid", required_argument, NULL, 'u' },
 		{ "gid", required_argument, NULL, 'g' },
-		{ "census", no_argument, NULL, 'C' },
-		{ "watch", required_argument, NULL, 'W' },
-		{ "peers", required_argument, NULL, 'P' },
-		{ "driver", required_argument, NULL, 'D' },
+		{ "census", no_argument, NULL, GM_ROLE_CENSUS },
+		{ "watch", required_argument, NULL, GM_ROLE_WATCH },
+		{ "peers", required_argument, NULL, GM_ROLE_PEERS },
+		{ "driver", required_argument, NULL, GM_ROLE_DRIVER },
 		{ "device", required_argument, NULL, 'd' },
-		{ "list", required_argument, NULL, 'L' },
+		{ "list", required_argument, NULL, GM_ROLE_LIST },
 		{ "devices", required_argument, NULL, 'o' },
 		{ "with-nvidia", no_argument, NULL, 'n' },
 		{ 0 },

@@ -213,31 +213,6 @@ static void remove_kernel(const struct scene *scene, const char *root)
 	EQ(rmdir(root), 0);
 }
 
-/* Where the kernel names every card, who it is is known before it is open.
- * The stand-in's NVML has an order of its own, so that the guess is wrong. */
-static void a_wrong_guess_is_corrected(struct scene *scene,
-				       const char *const *options)
-{
-	struct probe p;
-
-	for (uint32_t i = 0; i < 4; i++) {
-		const uint8_t *uuid = scene->hw.board->gpus[i].uuid;
-
-		if (!probe_start(&p, scene, options))
-			break;
-		probe_say(&p, PROBE_RELEASE, uuid);
-		UNTIL(&p, p.n_seen == 3 && p.n_listed == 1);
-		UNTIL(&p, probe_gpu(&p, scene, (i + 1) % 4)->n_moving > 2);
-		EQ(probe_holders(scene, i), 0);
-		OK(probe_find(&p, uuid) == NULL);
-		probe_say(&p, PROBE_RESUME, uuid);
-		UNTIL(&p, probe_gpu(&p, scene, i)->health == GM_PROBE_USABLE);
-		EQ(p.n_seen, 4);
-		EQ(probe_end(&p), 0);
-		probe_nobody_left(scene);
-	}
-}
-
 static void who_hangs_has_the_kernels_name(struct scene *scene,
 					   const char *const *options)
 {
@@ -267,7 +242,6 @@ static void the_kernel_is_asked_for_names(void)
 	if (!scene_set(&scene, "mixed.yaml", NULL))
 		return;
 	if (make_kernel(&scene, root)) {
-		a_wrong_guess_is_corrected(&scene, options);
 		who_hangs_has_the_kernels_name(&scene, options);
 		remove_kernel(&scene, root);
 	}

@@ -11,7 +11,8 @@
 #include "shm/layout.h"
 
 #define OF_OURS       64u /* loop, log, segment, files that are read */
-#define OF_ROW        9u  /* its worker, standby, recovery process, trace */
+#define OF_ROW        11u /* worker, standby, recovery, watcher, trace */
+#define OF_PROBE      16u /* its processes that ask for a moment */
 #define OF_SESSION    3u  /* its memory, its socket */
 #define OF_CONNECTION 3u  /* its socket and pidfd, a tensor to be a mask */
 
@@ -58,11 +59,10 @@ void gm_fd_limits_close_reserve(void)
 		allow_all_but(reserve);
 }
 
-/* The probe is a process as well.  With very few descriptors half of them are
- * for clients. */
+/* With very few descriptors half of them are for clients. */
 static void keep_for(uint32_t n_rows, uint64_t limit)
 {
-	reserve = (n_rows + UINT64_C(1)) * OF_ROW;
+	reserve = OF_PROBE + (uint64_t)n_rows * OF_ROW;
 	if (reserve > limit / 2)
 		reserve = limit / 2;
 	gm_fd_limits_close_reserve();
@@ -76,7 +76,7 @@ static uint64_t needed_by(const struct gm_config *config,
 
 	/* The memory of one uid: others rarely have as much.  Each of its
 	 * objects may be a mask with a replica on each card. */
-	return OF_OURS + (uint64_t)of->rows * OF_ROW + of->kept +
+	return OF_OURS + OF_PROBE + (uint64_t)of->rows * OF_ROW + of->kept +
 	       of->processes + (uint64_t)config->connections * OF_CONNECTION +
 	       config->sessions * session + GM_HOLDERS +
 	       config->registrations_per_uid + config->exports_per_uid +

@@ -258,14 +258,6 @@ static void evict(struct gm_watchers *w, uint32_t slot,
 	}
 }
 
-/* The card that this slot had is elsewhere: see who is here. */
-static void vacate(struct gm_watch_slot *slot)
-{
-	slot->card = GM_NO_CARD;
-	slot->is_released = false;
-	slot->is_settled = false;
-}
-
 static void drop_instance(struct gm_watched *card, const char *why)
 {
 	struct gm_verdict gone = { .health = GM_PROBE_LOST };
@@ -319,8 +311,10 @@ static void hear_device(struct gm_prober *prober,
 	gm_watched_facts(card, wire);
 	if (!card->is_instance) {
 		expect_instances(w, prober->index);
+		/* Its old slot has another card, which is to be seen. */
 		if (card->slot != GM_NO_CARD && card->slot != prober->index)
-			vacate(&w->slots[card->slot]);
+			w->slots[card->slot] =
+				(struct gm_watch_slot){ .card = GM_NO_CARD };
 		if (slot->card != number_of(w, card))
 			evict(w, prober->index, card);
 		slot->card = number_of(w, card);
@@ -492,39 +486,30 @@ static void take_ordinals(struct gm_watchers *w, uint32_t which)
 	}
 }
 
-static void refuse_card(struct gm_watchers *w, struct gm_watched *card,
-			int32_t code, const char *text)
+/* The driver refuses a card, or a list. */
+static void refuse(struct gm_prober *prober, int32_t code, const char *text)
 {
+	struct gm_watchers *w = prober->w;
 	struct gm_verdict verdict = { GM_PROBE_FAILED, code, "" };
+	struct gm_watched *card;
 
+	if (is_of_order(prober)) {
+		uint32_t which = prober->index - GM_ORDER_PCI;
+		struct gm_card_order *order = &w->orders[which];
+
+		gm_log(GM_LOG_WARNING, "no_ordinals", "order=%s code=%d why=%s",
+		       which ? "FASTEST_FIRST" : "PCI_BUS_ID", code,
+		       gm_quote(text).text);
+		order->is_over = order->is_due = true;
+		order->start_ns = gm_reports_later(w, order->failures++);
+		return;
+	}
+	card = w->cards[prober->index];
 	snprintf(verdict.text, sizeof(verdict.text), "%s", text);
 	gm_log(GM_LOG_WARNING, "driver_refuses", "device=%s code=%d why=%s",
 	       gm_quote(card->device.id).text, code, gm_quote(text).text);
 	gm_watched_set(card, GM_VERDICT_DRIVER, &verdict);
 	card->ask_ns = gm_reports_later(w, card->refusals++);
-}
-
-static void refuse_order(struct gm_watchers *w, uint32_t which, int32_t code,
-			 const char *text)
-{
-	struct gm_card_order *order = &w->orders[which];
-
-	gm_log(GM_LOG_WARNING, "no_ordinals", "order=%s code=%d why=%s",
-	       which ? "FASTEST_FIRST" : "PCI_BUS_ID", code,
-	       gm_quote(text).text);
-	order->is_over = true;
-	order->is_due = true;
-	order->start_ns = gm_reports_later(w, order->failures++);
-}
-
-static void refuse(struct gm_prober *prober, int32_t code, const char *text)
-{
-	struct gm_watchers *w = prober->w;
-
-	if (is_of_order(prober))
-		refuse_order(w, prober->index - GM_ORDER_PCI, code, text);
-	else
-		refuse_card(w, w->cards[prober->index], code, text);
 }
 
 static void hear_driver_done(struct gm_prober *prober,

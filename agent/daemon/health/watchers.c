@@ -146,7 +146,6 @@ static int spawn(struct gm_watchers *w, const struct command *c,
 		uid,           "--gid",     gid,     c->option
 	};
 	const char *const pairs[][2] = {
-		{ c->value, NULL },
 		{ "--device", c->device },
 		{ "--library", config->cuda_library },
 		{ "--sysfs", config->cuda_sysfs },
@@ -161,7 +160,7 @@ static int spawn(struct gm_watchers *w, const struct command *c,
 	snprintf(gid, sizeof(gid), "%u", (unsigned int)config->worker_gid);
 	if (c->value)
 		argv[n++] = c->value;
-	for (size_t i = 1; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
 		if (!pairs[i][1])
 			continue;
 		argv[n++] = pairs[i][0];
@@ -234,50 +233,10 @@ static void mind_census(struct gm_watchers *w, uint64_t now)
 	is_due(w, w->census_ns, now);
 }
 
-/* Is a released card's index still unknown? */
-static bool is_anything_sought(const struct gm_watchers *w)
-{
-	for (uint32_t i = 0; i < w->n_cards; i++)
-		if (w->cards[i]->is_released && w->cards[i]->slot == GM_NO_CARD)
-			return true;
-	return false;
-}
-
-/*
- * A card is known by its UUID once it is open, which is too late for one that
- * is to be left alone.  Where the kernel names them all, and NVML lists them
- * by their addresses as it mostly does, its index is known before.  Where it
- * does not, the card that answers with that UUID is closed at once.
- */
-static void guess_released(struct gm_watchers *w)
-{
-	for (uint32_t i = 0; i < w->n_places && w->n_places == w->n_slots;
-	     i++) {
-		for (uint32_t k = 0; k < w->n_cards; k++) {
-			struct gm_watched *card = w->cards[k];
-
-			if (!w->places[i].place.named || !card->is_released ||
-			    card->slot != GM_NO_CARD ||
-			    memcmp(card->uuid, w->places[i].uuid, 16) != 0)
-				continue;
-			card->slot = i;
-			w->slots[i].card = k;
-			w->slots[i].is_released = true;
-			w->slots[i].is_settled = true;
-		}
-	}
-}
-
 static void mind_watchers(struct gm_watchers *w, uint64_t now)
 {
 	char index[16];
 
-	if (!w->has_watched && is_anything_sought(w)) {
-		if (!w->is_census_over)
-			return;
-		guess_released(w);
-	}
-	w->has_watched = true;
 	for (uint32_t i = 0; i < w->n_slots; i++) {
 		struct gm_watch_slot *slot = &w->slots[i];
 		const struct command watch = { .role = GM_ROLE_WATCH,
@@ -520,7 +479,7 @@ static void mind_released(struct gm_watchers *w)
 {
 	for (uint32_t i = 0; i < w->n_cards; i++) {
 		struct gm_watched *card = w->cards[i];
-		bool is_held = w->has_census && !w->has_watched;
+		bool is_held = false;
 
 		if (!card->is_released || card->released_ns == 0)
 			continue;
@@ -701,7 +660,6 @@ static void look(struct gm_timer *timer)
 	mind_census(w, now);
 	for (uint32_t i = 0; i < GM_PROBERS; i++)
 		mind_silence(&w->probers[i], now);
-	mind_released(w);
 	if (w->has_census) {
 		mind_names(w, now);
 		mind_watchers(w, now);
@@ -710,6 +668,8 @@ static void look(struct gm_timer *timer)
 		tell_all(w, now);
 		mind_peers(w);
 	}
+	/* A process that was just started may find a card that is released. */
+	mind_released(w);
 	if (w->look.due_ns == 0 && w->next_ns != UINT64_MAX)
 		gm_timer_set(w->d->loop, &w->look, w->next_ns);
 }

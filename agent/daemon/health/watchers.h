@@ -103,7 +103,6 @@ struct gm_watchers {
 	uint64_t census_ns; /* when the next census may be started */
 	bool has_census;
 	bool is_census_over;
-	bool has_watched; /* watchers have been started */
 	bool is_listed;
 	bool wants_peers;
 	bool found_none;         /* the last census found no driver */

@@ -89,14 +89,11 @@ tests_libsupport_la_SOURCES += \
 	%reldir%/cuda_session.c %reldir%/cuda_session.h \
 	%reldir%/nodes/cluster_nodes.c %reldir%/nodes/cluster_nodes.h \
 	%reldir%/damage.c %reldir%/damage.h \
-	%reldir%/jump.c %reldir%/jump.h \
 	%reldir%/driver_copy.c %reldir%/driver_copy.h \
 	%reldir%/fake_machine.c %reldir%/fake_machine.h \
 	%reldir%/fuse.c %reldir%/fuse.h \
 	%reldir%/hole_punch.c %reldir%/hole_punch.h \
-	%reldir%/gguf_file.c %reldir%/gguf_file.h \
 	%reldir%/load_file.c %reldir%/load_file.h \
-	%reldir%/memory_group.c %reldir%/memory_group.h \
 	%reldir%/mask_replicas.c %reldir%/mask_replicas.h \
 	%reldir%/mesh_agent.c %reldir%/mesh_agent.h \
 	%reldir%/operators/operators_case.c %reldir%/operators/operators_case.h \

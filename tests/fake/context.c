@@ -261,8 +261,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	return fake_leave(result);
 }
 
-/* Make an end of the primary context: at the last release, or at once. */
-static CUresult end_primary(CUdevice device, bool is_at_once)
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
 	struct fake_device *dev;
 	CUresult result = fake_enter();
@@ -273,9 +272,8 @@ static CUresult end_primary(CUdevice device, bool is_at_once)
 	if (!dev)
 		return fake_leave(CUDA_ERROR_INVALID_DEVICE);
 	if (!dev->primary)
-		return fake_leave(is_at_once ? CUDA_SUCCESS
-					     : CUDA_ERROR_INVALID_CONTEXT);
-	if (!is_at_once && dev->primary->uses > 1) {
+		return fake_leave(CUDA_ERROR_INVALID_CONTEXT);
+	if (dev->primary->uses > 1) {
 		dev->primary->uses--;
 		return fake_leave(fake_health(dev));
 	}
@@ -283,16 +281,6 @@ static CUresult end_primary(CUdevice device, bool is_at_once)
 	if (!result)
 		destroy(dev->primary);
 	return fake_leave(result);
-}
-
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-	return end_primary(device, false);
-}
-
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
-{
-	return end_primary(device, true);
 }
 
 static bool are_flags(unsigned int flags)
@@ -452,19 +440,6 @@ CUresult cuCtxGetDevice(CUdevice *device)
 	if (!result)
 		*device = ctx->dev->ordinal;
 	return fake_leave(result);
-}
-
-CUresult cuCtxGetFlags(unsigned int *flags)
-{
-	struct fake_context *ctx;
-	CUresult result = fake_enter_context(&ctx);
-
-	if (result)
-		return result;
-	if (!flags)
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
-	*flags = ctx->flags;
-	return fake_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxSynchronize(void)

@@ -77,10 +77,8 @@ static CUresult place_copy(struct fake_context *ctx, uint64_t to, uint64_t from,
 	return CUDA_SUCCESS;
 }
 
-/*
- * Under the lock: enqueue a copy and wait for it if @is_now or if it must be.
- * Without @to_on and @from_on all memory will do.
- */
+/* Under the lock: enqueue a copy and wait for it if @is_now or if it must
+ * be. */
 static CUresult copy(struct fake_context *ctx, CUstream stream, uint64_t to,
 		     uint64_t from, uint64_t bytes, unsigned int to_on,
 		     unsigned int from_on, bool is_now)
@@ -123,17 +121,6 @@ static CUresult enter_copy(CUstream stream, uint64_t to, uint64_t from,
 	return result ? result
 		      : fake_leave(copy(ctx, stream, to, from, bytes, to_on,
 					from_on, is_now));
-}
-
-CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-	return enter_copy(NULL, to, from, bytes, ANYWHERE, ANYWHERE, true);
-}
-
-CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-		       CUstream stream)
-{
-	return enter_copy(stream, to, from, bytes, ANYWHERE, ANYWHERE, false);
 }
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
@@ -356,12 +343,6 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n,
 			 CUstream stream)
 {
 	return fill(stream, to, value, 1, n, false);
-}
-
-CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t n,
-			  CUstream stream)
-{
-	return fill(stream, to, value, 2, n, false);
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n,

@@ -77,8 +77,7 @@ struct fake_context {
 	unsigned int uses; /* of a primary context */
 	bool is_primary;
 	bool is_stopping;
-	bool is_taken;  /* a call has it for itself: fake_context_alone() */
-	uint64_t peers; /* bit per ordinal whose memory it may use */
+	bool is_taken; /* a call has it for itself: fake_context_alone() */
 	unsigned int pending, kernels; /* operations queued; kernels running */
 	unsigned int n_lanes, next_lane;
 	struct fake_lane lanes[FAKE_LANES_MAX];

@@ -98,17 +98,13 @@ static CUresult pass(struct fake_op *op)
 	return CUDA_SUCCESS;
 }
 
-CUresult cuEventRecordWithFlags(CUevent event, CUstream stream,
-				unsigned int flags)
+CUresult cuEventRecord(CUevent event, CUstream stream)
 {
 	struct fake_stream *s;
 	struct fake_op *op;
 	struct event *e;
-	CUresult result;
+	CUresult result = enter_event(event, &e);
 
-	if (flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = enter_event(event, &e);
 	if (result)
 		return result;
 	result = fake_stream_get(e->ctx, stream, &s);
@@ -121,11 +117,6 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream,
 		e->op = op;
 	}
 	return fake_leave(result);
-}
-
-CUresult cuEventRecord(CUevent event, CUstream stream)
-{
-	return cuEventRecordWithFlags(event, stream, 0);
 }
 
 CUresult cuEventQuery(CUevent event)

@@ -224,13 +224,6 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address,
 		   flags);
 }
 
-CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address,
-				cuuint64_t value, unsigned int flags)
-{
-	return one(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, address, value,
-		   flags);
-}
-
 static CUresult refuse(void)
 {
 	struct fake_context *ctx;
@@ -247,18 +240,6 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address,
 
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address,
 			      cuuint64_t value, unsigned int flags)
-{
-	return refuse();
-}
-
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address,
-			     cuuint32_t value, unsigned int flags)
-{
-	return refuse();
-}
-
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address,
-			     cuuint64_t value, unsigned int flags)
 {
 	return refuse();
 }

@@ -376,19 +376,3 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *pointer,
 	*address = range->alias ? range->alias + (at - range->base) : at;
 	return fake_leave(CUDA_SUCCESS);
 }
-
-CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
-{
-	struct fake_context *ctx;
-	struct fake_range *range;
-	CUresult result = fake_enter_context(&ctx);
-
-	if (result)
-		return result;
-	range = fake_space_at((uint64_t)(uintptr_t)pointer);
-	if (!flags || !range || range->kind != FAKE_RANGE_HOST)
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
-	/* With one address space for all, everything is mapped. */
-	*flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
-	return fake_leave(CUDA_SUCCESS);
-}

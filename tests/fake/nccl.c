@@ -102,31 +102,6 @@ ncclResult_t ncclGetVersion(int *version)
 	return ncclSuccess;
 }
 
-const char *ncclGetErrorString(ncclResult_t result)
-{
-	static const char *const texts[] = {
-		"no error",
-		"unhandled cuda error",
-		"system error",
-		"internal error",
-		"invalid argument",
-		"invalid usage",
-		"remote process exited or there was a network error",
-		"NCCL operation in progress"
-	};
-
-	return (unsigned int)result < sizeof(texts) / sizeof(texts[0])
-		       ? texts[result]
-		       : "unknown result code";
-}
-
-const char *ncclGetLastError(ncclComm_t comm)
-{
-	return comm && comm->state != ncclSuccess
-		       ? ncclGetErrorString((ncclResult_t)comm->state)
-		       : "";
-}
-
 /* ---- beginning ----------------------------------------------------------- */
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
@@ -316,12 +291,6 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int n,
 	return (ncclResult_t)(*ret_comm)->state;
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n, ncclUniqueId id,
-			      int rank)
-{
-	return ncclCommInitRankConfig(comm, n, id, rank, NULL);
-}
-
 /* ---- state --------------------------------------------------------------- */
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
@@ -337,14 +306,6 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 	if (!comm || !count)
 		return ncclInvalidArgument;
 	*count = comm->n;
-	return ncclSuccess;
-}
-
-ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
-{
-	if (!comm || !device)
-		return ncclInvalidArgument;
-	*device = comm->device;
 	return ncclSuccess;
 }
 

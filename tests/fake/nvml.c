@@ -113,10 +113,8 @@ nvmlReturn_t fake_nvml_enter_whole(const char *name, nvmlDevice_t device,
 		      : fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
 }
 
-nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
+nvmlReturn_t nvmlInit_v2(void)
 {
-	nvmlReturn_t result = NVML_SUCCESS;
-
 	pthread_mutex_lock(&mutex);
 	if (!fake_nvml.inits) {
 		if (fake_hardware_join(true, &fake_nvml.hw))
@@ -125,12 +123,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 			fake_nvml.nodes[i] = -1;
 	}
 	fake_nvml.inits++;
-	return fake_nvml_leave(result);
-}
-
-nvmlReturn_t nvmlInit_v2(void)
-{
-	return nvmlInitWithFlags(0);
+	return fake_nvml_leave(NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlShutdown(void)

@@ -75,14 +75,6 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned int n)
 	return fake_nvml_leave(answer_text(own, text, n));
 }
 
-nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned int n)
-{
-	nvmlReturn_t result = fake_nvml_enter("nvmlSystemGetNVMLVersion");
-
-	return result ? result
-		      : fake_nvml_leave(answer_text("13.stand-in", text, n));
-}
-
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned int n)
 {
 	const struct fake_gpu *gpu;

@@ -19,29 +19,6 @@ nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node)
 	return result ? result : fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
 }
 
-nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int n,
-					 unsigned long *nodes,
-					 unsigned int scope)
-{
-	const unsigned int bits = 8 * sizeof(*nodes);
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_whole(
-		"nvmlDeviceGetMemoryAffinity", device, nodes, &gpu);
-	unsigned int node;
-
-	if (result)
-		return result;
-	if (!n || scope > NVML_AFFINITY_SOCKET)
-		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
-	if (gpu->numa_node < 0)
-		return fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
-	memset(nodes, 0, n * sizeof(*nodes));
-	node = (unsigned int)gpu->numa_node;
-	if (node / bits < n)
-		nodes[node / bits] |= 1ul << node % bits;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
-
 static void add_cpu(unsigned int cpu, unsigned int n, unsigned long *cpus)
 {
 	const unsigned int bits = 8 * sizeof(*cpus);
@@ -50,7 +27,7 @@ static void add_cpu(unsigned int cpu, unsigned int n, unsigned long *cpus)
 		cpus[cpu / bits] |= 1ul << cpu % bits;
 }
 
-/* Nodes or CPUs that do not fit into the caller's @n words are left out. */
+/* CPUs that do not fit into the caller's @n words are left out. */
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int n,
 				      unsigned long *cpus)
 {

@@ -167,8 +167,7 @@ static bool may_use(const struct fake_context *ctx, const struct fake_range *r,
 
 	switch (r->kind) {
 	case FAKE_RANGE_DEVICE:
-		return r->dev == ctx->dev ||
-		       ctx->peers & UINT64_C(1) << r->dev->ordinal;
+		return r->dev == ctx->dev;
 	case FAKE_RANGE_MAPPED:
 		return (is_write ? r->writers : r->readers) & self;
 	case FAKE_RANGE_ALIAS:

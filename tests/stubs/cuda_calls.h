@@ -31,13 +31,10 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
 CUresult cuDeviceGetPCIBusId(char *id, int n, CUdevice device);
 CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id);
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer);
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute,
-				 CUdevice source, CUdevice destination);
 
 /* Contexts. */
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice device);
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags);
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
 				    int *active);
@@ -51,11 +48,8 @@ CUresult cuCtxGetCurrent(CUcontext *context);
 CUresult cuCtxPushCurrent_v2(CUcontext context);
 CUresult cuCtxPopCurrent_v2(CUcontext *context);
 CUresult cuCtxGetDevice(CUdevice *device);
-CUresult cuCtxGetFlags(unsigned int *flags);
 CUresult cuCtxSynchronize(void);
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest);
-CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
-CUresult cuCtxDisablePeerAccess(CUcontext peer);
 
 /* Streams. */
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
@@ -73,10 +67,6 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address,
 			      cuuint32_t value, unsigned int flags);
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address,
 			      cuuint64_t value, unsigned int flags);
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address,
-			     cuuint32_t value, unsigned int flags);
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address,
-			     cuuint64_t value, unsigned int flags);
 CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
 			    CUstreamBatchMemOpParams *ops, unsigned int flags);
 CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address,
@@ -85,8 +75,6 @@ CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address,
 				 cuuint64_t value, unsigned int flags);
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address,
 				cuuint32_t value, unsigned int flags);
-CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address,
-				cuuint64_t value, unsigned int flags);
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 			       CUstreamBatchMemOpParams *ops,
 			       unsigned int flags);
@@ -94,8 +82,6 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 /* Events. */
 CUresult cuEventCreate(CUevent *event, unsigned int flags);
 CUresult cuEventRecord(CUevent event, CUstream stream);
-CUresult cuEventRecordWithFlags(CUevent event, CUstream stream,
-				unsigned int flags);
 CUresult cuEventQuery(CUevent event);
 CUresult cuEventSynchronize(CUevent event);
 CUresult cuEventDestroy_v2(CUevent event);
@@ -115,7 +101,6 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags);
 CUresult cuMemHostUnregister(void *pointer);
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *pointer,
 				      unsigned int flags);
-CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer);
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
 			       CUdeviceptr address);
 CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
@@ -123,9 +108,6 @@ CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address);
 
 /* Copies. */
-CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
-CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-		       CUstream stream);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
 			      CUstream stream);
@@ -153,8 +135,6 @@ CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t n);
 CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t n);
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n,
 			 CUstream stream);
-CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t n,
-			  CUstream stream);
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n,
 			  CUstream stream);
 

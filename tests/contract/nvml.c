@@ -4,7 +4,6 @@
 /* NVML: what it says of the cards, what it hears of them, who it agrees
  * with. */
 
-#include <dlfcn.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,12 +14,8 @@
 
 #define CARDS_MAX 64
 
-static struct {
-#define CALL(name, params) nvmlReturn_t(*name) params;
-	NVML_CALLS(CALL)
-#undef CALL
-	const char *(*nvmlErrorString)(nvmlReturn_t);
-} ml;
+static struct nvml_calls ml;
+static __typeof__(&nvmlErrorString) error_string;
 
 static bool load(void)
 {
@@ -30,11 +25,9 @@ static bool load(void)
 		LACK("nvml", 1, "no libnvidia-ml.so.1");
 		return false;
 	}
-#define CALL(name, params) *(void **)&ml.name = dlsym(library, #name);
-	NVML_CALLS(CALL)
-#undef CALL
-	*(void **)&ml.nvmlErrorString = dlsym(library, "nvmlErrorString");
-	return OK(ml.nvmlInit_v2 && ml.nvmlShutdown && ml.nvmlErrorString);
+	nvml_calls_find(&ml, library);
+	*(void **)&error_string = dlsym(library, "nvmlErrorString");
+	return OK(ml.nvmlInit_v2 && ml.nvmlShutdown && error_string);
 }
 
 static void before_init_nothing_works(void)
@@ -42,7 +35,7 @@ static void before_init_nothing_works(void)
 	unsigned int n;
 
 	EQ(ml.nvmlDeviceGetCount_v2(&n), NVML_ERROR_UNINITIALIZED);
-	OK(ml.nvmlErrorString(NVML_ERROR_GPU_IS_LOST) != NULL);
+	OK(error_string(NVML_ERROR_GPU_IS_LOST) != NULL);
 }
 
 static void inits_are_counted(void)

@@ -3,6 +3,8 @@
 
 #include "tests/support/fake_machine.h"
 
+#include <time.h>
+
 void scene_find_libraries(void)
 {
 	const char *build = getenv("abs_top_builddir");
@@ -75,12 +77,12 @@ int scene_end(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-uint64_t scene_left(struct scene *scene)
+uint64_t scene_left(struct scene *scene, uint32_t gpu)
 {
 	uint64_t bytes;
 
 	fake_lock(&scene->hw);
-	bytes = fake_free_bytes(&scene->hw, 0);
+	bytes = fake_free_bytes(&scene->hw, gpu);
 	fake_unlock(&scene->hw);
 	return bytes;
 }
@@ -119,33 +121,51 @@ int scene_nodes_of(const struct scene *scene, pid_t pid)
 	return n;
 }
 
+bool scene_holds(const struct scene *scene, pid_t pid, int n)
+{
+	const struct timespec rest = { .tv_nsec = 2000000 };
+
+	for (int i = 0; i < 15000 && scene_nodes_of(scene, pid) != n; i++)
+		nanosleep(&rest, NULL);
+	return scene_nodes_of(scene, pid) == n;
+}
+
+int scene_play(const char *name, const struct scene_part *parts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name, parts[i].name) == 0)
+			return parts[i].play();
+	return 252;
+}
+
+void scene_run(const char *node, const char *plan, const char *part)
+{
+	struct scene scene;
+
+	if (!scene_set(&scene, node, plan))
+		return;
+	NOTE("%s: %s", part, plan ? plan : "a sound machine");
+	EQ(scene_end(scene_begin(&scene, part, NULL)), 0);
+	EQ(scene.hw.board->n_notes, 0);
+	for (uint32_t k = 0; k < scene.hw.board->n_notes; k++)
+		NOTE("%s", scene.hw.board->notes[k]);
+	scene_clear(&scene);
+}
+
 int scene_main(int argc, char **argv, const char *kernels,
 	       const struct scene_part *parts, size_t n)
 {
 	const char *build = getenv("abs_top_builddir");
 	char path[PATH_MAX];
 
-	for (size_t i = 0; argc == 2 && i < n; i++) {
-		if (strcmp(argv[1], parts[i].name) == 0)
-			return parts[i].play();
-	}
+	if (argc == 2)
+		return scene_play(argv[1], parts, n);
 	scene_find_libraries();
 	snprintf(path, sizeof(path), "%s/%s", build ? build : ".",
 		 kernels ? kernels : "");
 	if (kernels)
 		setenv("GPUMAP_FAKE_KERNELS", path, 1);
-	for (size_t i = 0; i < n; i++) {
-		struct scene scene;
-
-		if (!scene_set(&scene, "mixed.yaml", parts[i].plan))
-			return tap_done();
-		NOTE("%s: %s", parts[i].name,
-		     parts[i].plan ? parts[i].plan : "a sound machine");
-		EQ(scene_end(scene_begin(&scene, parts[i].name, NULL)), 0);
-		EQ(scene.hw.board->n_notes, 0);
-		for (uint32_t k = 0; k < scene.hw.board->n_notes; k++)
-			NOTE("%s", scene.hw.board->notes[k]);
-		scene_clear(&scene);
-	}
+	for (size_t i = 0; i < n; i++)
+		scene_run("mixed.yaml", parts[i].plan, parts[i].name);
 	return tap_done();
 }

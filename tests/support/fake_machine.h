@@ -40,8 +40,8 @@ pid_t scene_begin(struct scene *scene, const char *part, const char *plan);
 /* Its exit status, or the signal that ended it, negative. */
 int scene_end(pid_t pid);
 
-/* Free bytes of the first card. */
-uint64_t scene_left(struct scene *scene);
+/* Free bytes of a card. */
+uint64_t scene_left(struct scene *scene, uint32_t gpu);
 
 /* More faults, for a machine that runs. */
 bool scene_add(struct scene *scene, const char *plan);
@@ -49,15 +49,24 @@ bool scene_add(struct scene *scene, const char *plan);
 /* How many descriptors a process has in the folder of device nodes. */
 int scene_nodes_of(const struct scene *scene, pid_t pid);
 
+/* Wait until it has @n of them. */
+bool scene_holds(const struct scene *scene, pid_t pid, int n);
+
 /* A part of the test, and the faults of its machine: NULL for none. */
 struct scene_part {
 	const char *name, *plan;
 	int (*play)(void);
 };
 
+/* In a process of scene_begin()'s: play its part.  Returns what main() does. */
+int scene_play(const char *name, const struct scene_part *parts, size_t n);
+
+/* One part on a machine and in a process of its own, after which that machine
+ * has nothing to complain of. */
+void scene_run(const char *node, const char *plan, const char *part);
+
 /*
- * Each part on a machine and in a process of its own, after which that machine
- * has nothing to complain of.  Parts of one name are one part.
+ * Each part on mixed.yaml with its faults.  Parts of one name are one part.
  *
  * kernels	from the top of the build, of the stand-in's driver; NULL: those
  *		that it has anyway

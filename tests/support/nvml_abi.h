@@ -9,6 +9,7 @@
 #ifndef GM_TEST_SUPPORT_NVML_ABI_H
 #define GM_TEST_SUPPORT_NVML_ABI_H
 
+#include <dlfcn.h>
 #include <stdint.h>
 
 typedef struct nvmlDevice_st *nvmlDevice_t;
@@ -121,14 +122,10 @@ enum { NVML_TEMPERATURE_GPU = 0 };
 #define NVML_EVENT_DBE 2ull /* a double-bit error of ECC */
 #define NVML_EVENT_XID 8ull
 
-enum { NVML_AFFINITY_NODE = 0, NVML_AFFINITY_SOCKET = 1 };
-
 #define NVML_CALLS(CALL)                                                       \
 	CALL(nvmlInit_v2, (void))                                              \
-	CALL(nvmlInitWithFlags, (unsigned int flags))                          \
 	CALL(nvmlShutdown, (void))                                             \
 	CALL(nvmlSystemGetDriverVersion, (char *text, unsigned int n))         \
-	CALL(nvmlSystemGetNVMLVersion, (char *text, unsigned int n))           \
 	CALL(nvmlSystemGetCudaDriverVersion_v2, (int *version))                \
 	CALL(nvmlDeviceGetCount_v2, (unsigned int *n))                         \
 	CALL(nvmlDeviceGetHandleByIndex_v2,                                    \
@@ -152,9 +149,6 @@ enum { NVML_AFFINITY_NODE = 0, NVML_AFFINITY_SOCKET = 1 };
 	     (nvmlDevice_t device, nvmlMemory_v2_t * memory))                  \
 	CALL(nvmlDeviceGetNumaNodeId,                                          \
 	     (nvmlDevice_t device, unsigned int *node))                        \
-	CALL(nvmlDeviceGetMemoryAffinity,                                      \
-	     (nvmlDevice_t device, unsigned int n, unsigned long *nodes,       \
-	      unsigned int scope))                                             \
 	CALL(nvmlDeviceGetCpuAffinity,                                         \
 	     (nvmlDevice_t device, unsigned int n, unsigned long *cpus))       \
 	CALL(nvmlDeviceGetCudaComputeCapability,                               \
@@ -219,5 +213,19 @@ NVML_CALLS(NVML_DECLARE)
 #undef NVML_DECLARE
 
 const char *nvmlErrorString(nvmlReturn_t result);
+
+/* The calls as a program finds them: one that is not there is NULL. */
+struct nvml_calls {
+#define CALL(name, params) nvmlReturn_t(*name) params;
+	NVML_CALLS(CALL)
+#undef CALL
+};
+
+static inline void nvml_calls_find(struct nvml_calls *ret_calls, void *library)
+{
+#define CALL(name, params) *(void **)&ret_calls->name = dlsym(library, #name);
+	NVML_CALLS(CALL)
+#undef CALL
+}
 
 #endif

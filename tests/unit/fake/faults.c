@@ -18,8 +18,10 @@
 #include "tests/contract/device_code.h"
 #include "tests/support/fake_machine.h"
 
-#define MIB ((size_t)1 << 20)
-#define GIB ((size_t)1 << 30)
+#define MIB      ((size_t)1 << 20)
+#define GIB      ((size_t)1 << 30)
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* ---- parts */
 
@@ -292,39 +294,26 @@ static int queues_are_few(void)
 	return end(0);
 }
 
-static const struct part {
-	const char *name;
-	int (*play)(void);
-} parts[] = {
-	{ "third launch dies", third_launch_dies },
-	{ "memory ends", memory_ends },
-	{ "launch loses the card", launch_loses_the_card },
-	{ "hang", hang },
-	{ "hold memory", hold_memory },
-	{ "card goes", card_goes },
-	{ "symbols lack", symbols_lack },
-	{ "driver is old", driver_is_old },
-	{ "no init", no_init },
-	{ "no memory operations", no_memory_operations },
-	{ "no compiler", no_compiler },
-	{ "others' kernels", others_kernels },
-	{ "no card", no_card },
-	{ "card is taken", card_is_taken },
-	{ "card is prohibited", card_is_prohibited },
-	{ "leave things behind", leave_things_behind },
-	{ "links lie", links_lie },
-	{ "queues are few", queues_are_few },
+static const struct scene_part parts[] = {
+	{ "third launch dies", NULL, third_launch_dies },
+	{ "memory ends", NULL, memory_ends },
+	{ "launch loses the card", NULL, launch_loses_the_card },
+	{ "hang", NULL, hang },
+	{ "hold memory", NULL, hold_memory },
+	{ "card goes", NULL, card_goes },
+	{ "symbols lack", NULL, symbols_lack },
+	{ "driver is old", NULL, driver_is_old },
+	{ "no init", NULL, no_init },
+	{ "no memory operations", NULL, no_memory_operations },
+	{ "no compiler", NULL, no_compiler },
+	{ "others' kernels", NULL, others_kernels },
+	{ "no card", NULL, no_card },
+	{ "card is taken", NULL, card_is_taken },
+	{ "card is prohibited", NULL, card_is_prohibited },
+	{ "leave things behind", NULL, leave_things_behind },
+	{ "links lie", NULL, links_lie },
+	{ "queues are few", NULL, queues_are_few },
 };
-
-static int play(const char *name, char **argv)
-{
-	if (contract_load(argv))
-		return 251;
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strcmp(parts[i].name, name) == 0)
-			return parts[i].play();
-	return 252;
-}
 
 /* ---- scenes */
 
@@ -349,16 +338,9 @@ static void each_part_meets_its_fault(void)
 		{ "laptop.yaml", NULL, "queues are few" },
 		{ "laptop.yaml", NULL, "others' kernels" },
 	};
-	struct scene scene;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		NOTE("%s", cases[i].part);
-		if (!scene_set(&scene, cases[i].node, cases[i].plan))
-			continue;
-		EQ(scene_end(scene_begin(&scene, cases[i].part, NULL)), 0);
-		EQ(scene.hw.board->n_notes, 0);
-		scene_clear(&scene);
-	}
+	for (size_t i = 0; i < COUNT(cases); i++)
+		scene_run(cases[i].node, cases[i].plan, cases[i].part);
 }
 
 static void a_plan_may_be_for_one_process(void)
@@ -379,11 +361,18 @@ static void a_plan_may_be_for_one_process(void)
  * of its own, too, with the charge for its context. */
 #define CONTEXT (256 * MIB)
 
-static bool wait_for(struct scene *scene, uint64_t less_than)
+static pid_t begin_with_memory(struct scene *scene, const char *part,
+			       uint64_t *ret_before)
 {
-	for (int i = 0; i < 15000 && scene_left(scene) >= less_than; i++)
+	uint64_t before = scene_left(scene, 0);
+	pid_t pid = scene_begin(scene, part, NULL);
+
+	for (int i = 0; i < 15000 && scene_left(scene, 0) >= before - CONTEXT;
+	     i++)
 		contract_rest_ms(2);
-	return scene_left(scene) < less_than;
+	OK(scene_left(scene, 0) < before - CONTEXT);
+	*ret_before = before;
+	return pid;
 }
 
 static void a_hang_ends_with_its_process(void)
@@ -394,12 +383,10 @@ static void a_hang_ends_with_its_process(void)
 
 	if (!scene_set(&scene, "laptop.yaml", "row 0: launch 1: hang"))
 		return;
-	before = scene_left(&scene);
-	pid = scene_begin(&scene, "hang", NULL);
-	OK(wait_for(&scene, before - CONTEXT));
+	pid = begin_with_memory(&scene, "hang", &before);
 	kill(pid, SIGKILL);
 	EQ(scene_end(pid), -SIGKILL);
-	EQ(scene_left(&scene), before);
+	EQ(scene_left(&scene, 0), before);
 	scene_clear(&scene);
 }
 
@@ -422,9 +409,7 @@ static void a_process_may_take_long_to_die(void)
 
 	if (!scene_set(&scene, "laptop.yaml", "exit takes 300 ms"))
 		return;
-	before = scene_left(&scene);
-	pid = scene_begin(&scene, "hold memory", NULL);
-	OK(wait_for(&scene, before - CONTEXT));
+	pid = begin_with_memory(&scene, "hold memory", &before);
 	if (scene.hw.board->n_notes) {
 		SKIP(4, scene.hw.board->notes[0]);
 		kill(pid, SIGKILL);
@@ -435,11 +420,11 @@ static void a_process_may_take_long_to_die(void)
 	from = contract_now_ms();
 	kill(pid, SIGKILL);
 	contract_rest_ms(20);
-	OK(scene_left(&scene) < before || contract_now_ms() - from > 300);
+	OK(scene_left(&scene, 0) < before || contract_now_ms() - from > 300);
 	OK(!is_dead(pid) || contract_now_ms() - from > 300);
 	EQ(scene_end(pid), -SIGKILL);
 	OK(contract_now_ms() - from >= 300);
-	EQ(scene_left(&scene), before);
+	EQ(scene_left(&scene, 0), before);
 	scene_clear(&scene);
 }
 
@@ -451,9 +436,7 @@ static void a_lost_card_takes_its_contexts_along(void)
 
 	if (!scene_set(&scene, "laptop.yaml", NULL))
 		return;
-	before = scene_left(&scene);
-	pid = scene_begin(&scene, "card goes", NULL);
-	OK(wait_for(&scene, before - CONTEXT));
+	pid = begin_with_memory(&scene, "card goes", &before);
 	scene_add(&scene, "row 0: lost");
 	EQ(scene_end(pid), 0);
 	scene_add(&scene, "row 0: back");
@@ -484,9 +467,7 @@ static void an_exclusive_card_is_one_process_s(void)
 
 	if (!scene_set(&scene, "laptop.yaml", "row 0: exclusive process"))
 		return;
-	before = scene_left(&scene);
-	pid = scene_begin(&scene, "hold memory", NULL);
-	OK(wait_for(&scene, before - CONTEXT));
+	pid = begin_with_memory(&scene, "hold memory", &before);
 	EQ(scene_end(scene_begin(&scene, "card is taken", NULL)), 0);
 	kill(pid, SIGKILL);
 	scene_end(pid);
@@ -514,9 +495,7 @@ static void a_context_holds_the_device_node(void)
 
 	if (!scene_set(&scene, "laptop.yaml", NULL))
 		return;
-	before = scene_left(&scene);
-	pid = scene_begin(&scene, "hold memory", NULL);
-	OK(wait_for(&scene, before - CONTEXT));
+	pid = begin_with_memory(&scene, "hold memory", &before);
 	EQ(scene_nodes_of(&scene, pid), 1);
 	kill(pid, SIGKILL);
 	scene_end(pid);
@@ -540,7 +519,9 @@ static void a_card_without_a_node_is_not_there(void)
 TAP_CASE_ARGS(argc, argv)
 {
 	if (argc > 1)
-		return play(argv[1], argv);
+		return contract_load(argv)
+			       ? 251
+			       : scene_play(argv[1], parts, COUNT(parts));
 	scene_find_libraries();
 	each_part_meets_its_fault();
 	a_plan_may_be_for_one_process();

@@ -7,7 +7,6 @@
  * 4, 6 has 7 and 8.  By PCI they come as 6, 0, 5, by speed as 0, 6, 5.
  */
 
-#include <dlfcn.h>
 #include <signal.h>
 
 #include "tests/contract/contract.h"
@@ -16,11 +15,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static struct {
-#define CALL(name, params) nvmlReturn_t(*name) params;
-	NVML_CALLS(CALL)
-#undef CALL
-} ml;
+static struct nvml_calls ml;
 
 /* ---- parts */
 
@@ -28,12 +23,9 @@ static bool load_nvml(void)
 {
 	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 
-	if (!library)
-		return false;
-#define CALL(name, params) *(void **)&ml.name = dlsym(library, #name);
-	NVML_CALLS(CALL)
-#undef CALL
-	return true;
+	if (library)
+		nvml_calls_find(&ml, library);
+	return library != NULL;
 }
 
 /* Which rows of the machine's file this process sees, as "1 2 3". */
@@ -213,24 +205,13 @@ static int hear(void)
 	return 0;
 }
 
-static const struct {
-	const char *name;
-	int (*play)(void);
-} parts[] = {
-	{ "see", see },           { "be an instance", be_an_instance },
-	{ "ask NVML", ask_nvml }, { "ask the rest", ask_the_rest },
-	{ "hear", hear },
+static const struct scene_part parts[] = {
+	{ "see", NULL, see },
+	{ "be an instance", NULL, be_an_instance },
+	{ "ask NVML", NULL, ask_nvml },
+	{ "ask the rest", NULL, ask_the_rest },
+	{ "hear", NULL, hear },
 };
-
-static int play(const char *name, char **argv)
-{
-	if (contract_load(argv))
-		return 251;
-	for (size_t i = 0; i < COUNT(parts); i++)
-		if (strcmp(parts[i].name, name) == 0)
-			return parts[i].play();
-	return 252;
-}
 
 /* ---- scenes */
 
@@ -327,16 +308,6 @@ static void a_container_has_only_its_nodes(void)
 	scene_clear(&scene);
 }
 
-static uint64_t left_of(struct scene *scene, uint32_t gpu)
-{
-	uint64_t bytes;
-
-	fake_lock(&scene->hw);
-	bytes = fake_free_bytes(&scene->hw, gpu);
-	fake_unlock(&scene->hw);
-	return bytes;
-}
-
 /* An instance's memory is its own, and its card counts it. */
 static void an_instance_is_a_device(void)
 {
@@ -346,19 +317,19 @@ static void an_instance_is_a_device(void)
 
 	if (!scene_set(&scene, "split.yaml", NULL))
 		return;
-	card = left_of(&scene, 0);
-	other = left_of(&scene, 2);
+	card = scene_left(&scene, 0);
+	other = scene_left(&scene, 2);
 	visible_as(&scene, "%1", NULL, "1");
 	setenv("CUDA_VISIBLE_DEVICES", "0", 1);
 	pid = scene_begin(&scene, "be an instance", "driver 12.4");
-	for (int i = 0; i < 15000 && left_of(&scene, 1) >> 30; i++)
+	for (int i = 0; i < 15000 && scene_left(&scene, 1) >> 30; i++)
 		contract_rest_ms(2);
-	EQ(left_of(&scene, 1) >> 30, 0);
-	EQ(left_of(&scene, 2), other);
-	OK(left_of(&scene, 0) + ((uint64_t)39 << 30) <= card);
+	EQ(scene_left(&scene, 1) >> 30, 0);
+	EQ(scene_left(&scene, 2), other);
+	OK(scene_left(&scene, 0) + ((uint64_t)39 << 30) <= card);
 	kill(pid, SIGKILL);
 	EQ(scene_end(pid), -SIGKILL);
-	EQ(left_of(&scene, 0), card);
+	EQ(scene_left(&scene, 0), card);
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	scene_clear(&scene);
 }
@@ -384,8 +355,7 @@ static void cards_tell_of_their_instances(void)
 	if (!scene_set(&scene, "split.yaml", NULL))
 		return;
 	pid = scene_begin(&scene, "hear", NULL);
-	for (int i = 0; i < 15000 && scene_nodes_of(&scene, pid) != 2; i++)
-		contract_rest_ms(2);
+	scene_holds(&scene, pid, 2);
 	scene_add(&scene, "row 7: xid 31; row 2: xid 43; row 0: memory error");
 	EQ(scene_end(pid), 0);
 	scene_clear(&scene);
@@ -409,7 +379,9 @@ static void what_is_lost_with_a_card(void)
 TAP_CASE_ARGS(argc, argv)
 {
 	if (argc > 1)
-		return play(argv[1], argv);
+		return contract_load(argv)
+			       ? 251
+			       : scene_play(argv[1], parts, COUNT(parts));
 	scene_find_libraries();
 	a_process_sees_what_its_driver_shows();
 	a_container_has_only_its_nodes();

@@ -3,31 +3,24 @@
 
 /* The stand-in for NVML alone: orders, device nodes, and faults of its own. */
 
-#include <dlfcn.h>
 #include <signal.h>
-#include <time.h>
 
 #include "tests/support/fake_machine.h"
 #include "tests/support/nvml_abi.h"
 
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
 /* ---- parts */
 
-static struct {
-#define CALL(name, params) nvmlReturn_t(*name) params;
-	NVML_CALLS(CALL)
-#undef CALL
-} ml;
+static struct nvml_calls ml;
 
 static bool load(void)
 {
 	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 
-	if (!library)
-		return false;
-#define CALL(name, params) *(void **)&ml.name = dlsym(library, #name);
-	NVML_CALLS(CALL)
-#undef CALL
-	return true;
+	if (library)
+		nvml_calls_find(&ml, library);
+	return library != NULL;
 }
 
 static double now_ms(void)
@@ -163,30 +156,17 @@ static int hold_nodes(void)
 	return 0;
 }
 
-static const struct {
-	const char *name;
-	int (*play)(void);
-} parts[] = {
-	{ "no driver", no_driver },
-	{ "no card", no_card },
-	{ "one is lost", one_is_lost },
-	{ "memory is hidden", memory_is_hidden },
-	{ "one is slow", one_is_slow },
-	{ "wait is broken", wait_is_broken },
-	{ "call is missing", call_is_missing },
-	{ "hear", hear },
-	{ "hold nodes", hold_nodes },
+static const struct scene_part parts[] = {
+	{ "no driver", NULL, no_driver },
+	{ "no card", NULL, no_card },
+	{ "one is lost", NULL, one_is_lost },
+	{ "memory is hidden", NULL, memory_is_hidden },
+	{ "one is slow", NULL, one_is_slow },
+	{ "wait is broken", NULL, wait_is_broken },
+	{ "call is missing", NULL, call_is_missing },
+	{ "hear", NULL, hear },
+	{ "hold nodes", NULL, hold_nodes },
 };
-
-static int play(const char *name)
-{
-	if (!load())
-		return 251;
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strcmp(parts[i].name, name) == 0)
-			return parts[i].play();
-	return 252;
-}
 
 /* ---- scenes */
 
@@ -207,28 +187,9 @@ static void each_part_meets_its_fault(void)
 		{ "mixed.yaml", "symbol missing nvmlDeviceGetMinorNumber",
 		  "call is missing" },
 	};
-	struct scene scene;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		NOTE("%s", cases[i].part);
-		if (!scene_set(&scene, cases[i].node, cases[i].plan))
-			continue;
-		EQ(scene_end(scene_begin(&scene, cases[i].part, NULL)), 0);
-		scene_clear(&scene);
-	}
-}
-
-static void rest_ms(long ms)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
-}
-
-/* Wait until a process has so many nodes open. */
-static bool holds(const struct scene *scene, pid_t pid, int n)
-{
-	for (int i = 0; i < 15000 && scene_nodes_of(scene, pid) != n; i++)
-		rest_ms(2);
-	return scene_nodes_of(scene, pid) == n;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		scene_run(cases[i].node, cases[i].plan, cases[i].part);
 }
 
 static void events_go_to_who_listens(void)
@@ -239,7 +200,7 @@ static void events_go_to_who_listens(void)
 	if (!scene_set(&scene, "mixed.yaml", "row 0: xid 31"))
 		return;
 	pid = scene_begin(&scene, "hear", NULL);
-	OK(holds(&scene, pid, 2));
+	OK(scene_holds(&scene, pid, 2));
 	scene_add(&scene, "row 1: xid 95");
 	scene_add(&scene, "row 0: xid 48; row 0: xid 79");
 	EQ(scene_end(pid), 0);
@@ -254,9 +215,9 @@ static void nodes_are_held_to_the_shutdown(void)
 	if (!scene_set(&scene, "mixed.yaml", NULL))
 		return;
 	pid = scene_begin(&scene, "hold nodes", NULL);
-	OK(holds(&scene, pid, 2));
+	OK(scene_holds(&scene, pid, 2));
 	kill(pid, SIGUSR1);
-	OK(holds(&scene, pid, 0));
+	OK(scene_holds(&scene, pid, 0));
 	kill(pid, SIGUSR1);
 	EQ(scene_end(pid), 0);
 	scene_clear(&scene);
@@ -294,7 +255,7 @@ static void every_order_is_its_own(void)
 TAP_CASE_ARGS(argc, argv)
 {
 	if (argc > 1)
-		return play(argv[1]);
+		return load() ? scene_play(argv[1], parts, COUNT(parts)) : 251;
 	scene_find_libraries();
 	each_part_meets_its_fault();
 	events_go_to_who_listens();

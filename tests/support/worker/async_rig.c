@@ -59,6 +59,15 @@ struct gm_worker_session *rig_attach(struct rig *r, struct hand_client *c)
 	return s;
 }
 
+struct gm_worker_session *rig_begin(struct rig *r, struct hand_client *c,
+				    uint64_t slice_bytes, uint32_t slices,
+				    uint64_t arena_bytes)
+{
+	rig_open(r, slice_bytes, slices);
+	hand_open(c, 1, 0, ROW, 16, arena_bytes);
+	return rig_attach(r, c);
+}
+
 void rig_slow(struct rig *r)
 {
 	uint64_t end = hand_now() + HAND_PATIENCE_NS;
@@ -79,6 +88,26 @@ void rig_serve(struct rig *r, struct gm_worker_session *s)
 		if (r->w.slow.n)
 			rig_slow(r);
 	} while (s->active && !s->why && gm_async_exec_due(&r->w, s));
+}
+
+void rig_submit(struct rig *r, struct hand_client *c,
+		struct gm_worker_session *s, const struct gm_entry *e,
+		uint32_t n)
+{
+	hand_submit(c, e, n);
+	rig_serve(r, s);
+}
+
+void rig_land(struct rig *r, struct gm_worker_session *s, uint64_t value)
+{
+	late_land(&r->late, value);
+	rig_serve(r, s);
+}
+
+void rig_land_all(struct rig *r, struct gm_worker_session *s)
+{
+	late_land_all(&r->late);
+	rig_serve(r, s);
 }
 
 void rig_detach(struct rig *r, struct gm_worker_session *s)
@@ -144,6 +173,13 @@ void rig_end(struct rig *r, struct hand_client *c, struct gm_worker_session *s)
 	rig_slow(r);
 	EQ(rig_hear(r, &wire, 10000), GM_WIRE_DETACHED);
 	hand_close(c, ROW);
+}
+
+void rig_finish(struct rig *r, struct hand_client *c,
+		struct gm_worker_session *s)
+{
+	rig_end(r, c, s);
+	rig_close(r);
 }
 
 void rig_expect(struct hand_client *c, uint32_t first, const int *status,

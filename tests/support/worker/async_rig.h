@@ -34,11 +34,24 @@ void rig_close(struct rig *r);
 /* As an ATTACH would; the session is awake. */
 struct gm_worker_session *rig_attach(struct rig *r, struct hand_client *c);
 
+/* Both, and a client of @arena_bytes whose session that is. */
+struct gm_worker_session *rig_begin(struct rig *r, struct hand_client *c,
+				    uint64_t slice_bytes, uint32_t slices,
+				    uint64_t arena_bytes);
+
 /* Run the jobs of the slow thread until it has none. */
 void rig_slow(struct rig *r);
 
 /* Turns, as long as they get anywhere without the device. */
 void rig_serve(struct rig *r, struct gm_worker_session *s);
+
+/* Its turns after entries of its own, and after the end of one slice or of
+ * all. */
+void rig_submit(struct rig *r, struct hand_client *c,
+		struct gm_worker_session *s, const struct gm_entry *e,
+		uint32_t n);
+void rig_land(struct rig *r, struct gm_worker_session *s, uint64_t value);
+void rig_land_all(struct rig *r, struct gm_worker_session *s);
 
 /* As a DETACH would.  Whether it is gone is another matter. */
 void rig_detach(struct rig *r, struct gm_worker_session *s);
@@ -54,6 +67,10 @@ void rig_tell_attach(struct rig *r, const struct hand_client *c);
 
 /* Detached and gone, with everything that it had. */
 void rig_end(struct rig *r, struct hand_client *c, struct gm_worker_session *s);
+
+/* And so is the worker. */
+void rig_finish(struct rig *r, struct hand_client *c,
+		struct gm_worker_session *s);
 
 /* Statuses of the next @n completions have to be these, in order of entries. */
 void rig_expect(struct hand_client *c, uint32_t first, const int *status,

@@ -120,6 +120,17 @@ static inline void join_host(struct member *m, uint32_t uid, uint32_t depth,
 	m->job = bytes ? fill(&m->c, bytes) : hand_nop(&m->c);
 }
 
+static inline void join_late(struct member *m, uint32_t uid, uint64_t bytes)
+{
+	uint32_t i = n_crowd++;
+
+	memset(m, 0, sizeof(*m));
+	hand_open(&m->c, i + 1, i, ROW, 32, 8 * MIB);
+	m->c.uid = uid;
+	m->s = rig_attach(&r, &m->c);
+	m->job = fill(&m->c, bytes);
+}
+
 static inline void leave(struct member *m)
 {
 	struct gm_wire wire;
@@ -169,6 +180,21 @@ static inline void host_pass(void)
 		feed(&crowd[i]);
 	set_shares();
 	gm_pass(&r.w, false);
+}
+
+/* The late device ends slice @next, if it began that one.  Returns whether it
+ * did. */
+static inline bool late_end(uint64_t next)
+{
+	const struct late_slice *slice = &r.late.slice[next];
+
+	if (next > r.late.n_started)
+		return false;
+	late_land(&r.late, next);
+	whose(slice->task.dst ? slice->task.dst
+			      : (void *)(uintptr_t)slice->task.dst_address)
+		->bytes += slice->count;
+	return true;
 }
 
 /* ---- what they got ------------------------------------------------------- */

@@ -39,17 +39,14 @@ static void entries_end_in_their_order(void)
 	struct gm_worker_session *s;
 	struct gm_entry e[5];
 
-	rig_open(&r, 64 * KIB, 4);
-	hand_open(&c, 1, 0, ROW, 16, MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 4, MIB);
 	memset(c.memory, 7, 64 * KIB);
 	e[0] = copy(&c, 0, 512 * KIB, 0, 0, 1000);
 	e[1] = hand_nop(&c);
 	e[2] = copy(&c, 0, 600 * KIB, 0, 512 * KIB, 1000);
 	e[3] = hand_nop(&c);
 	e[4] = copy(&c, 0, 700 * KIB, 0, 600 * KIB, 1000);
-	hand_submit(&c, e, 5);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 5);
 	/* All three are under way, none has ended, so neither have the rest. */
 	EQ(r.late.n_started, 3);
 	EQ(rig_n_done(&c), 0);
@@ -60,11 +57,9 @@ static void entries_end_in_their_order(void)
 	EQ(state.entry, 5);
 	EQ(state.done, 0);
 
-	late_land(&r.late, 1);
-	rig_serve(&r, s);
+	rig_land(&r, s, 1);
 	EQ(rig_n_done(&c), 2);
-	late_land(&r.late, 3);
-	rig_serve(&r, s);
+	rig_land(&r, s, 3);
 	rig_expect(&c, 0, good, 5);
 	EQ(memcmp(c.memory, c.memory + 700 * KIB, 1000), 0);
 	EQ(r.w.n_in_flight, 0);
@@ -88,9 +83,7 @@ static void records_are_in_order(void)
 	if (ring == NULL)
 		exit(99);
 	memset((void *)ring, 0, GM_TRACE_BYTES);
-	rig_open(&r, 64 * KIB, 4);
-	hand_open(&c, 1, 0, ROW, 16, MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 4, MIB);
 	gm_job_clock_init(&clock, r.journal, 1);
 	clock.trace = ring;
 	s->clock = &clock;
@@ -99,11 +92,9 @@ static void records_are_in_order(void)
 	e[1].flags = GM_ENTRY_MORE;
 	e[2] = hand_second(UINT64_MAX);                /* which is no job */
 	e[3] = hand_copy(&c, 0, 0, UINT64_C(1) << 40); /* refused */
-	hand_submit(&c, e, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 1);
 	late_land(&r.late, 1);
-	hand_submit(&c, e + 1, 3);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e + 1, 3);
 	EQ(gm_trace_get(ring, &pos, records, 8, &lost), 3);
 	for (int i = 0; i < 3; i++) {
 		OK(records[i].read_ns <= records[i].started_ns);
@@ -111,8 +102,7 @@ static void records_are_in_order(void)
 		OK(records[i].ended_ns >= last);
 		last = records[i].ended_ns;
 	}
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 	free(ring);
 }
 
@@ -124,30 +114,25 @@ static void long_ones_go_in_slices(void)
 	struct gm_entry e[2];
 	int wrong = 0;
 
-	rig_open(&r, 64 * KIB, 3);
-	hand_open(&c, 1, 0, ROW, 16, 4 * MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 3, 4 * MIB);
 	for (uint64_t i = 0; i < MIB; i++)
 		c.memory[i] = (char)(i * 7 + (i >> 9));
 	e[0] = copy(&c, 0, 2 * MIB, 0, 0, MIB + 4);
 	e[1] = copy(&c, 0, 0, 0, 2 * MIB, 16);
-	hand_submit(&c, e, 2);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 2);
 	EQ(r.late.n_started, 3); /* of a session, that is all */
 	EQ(r.w.n_in_flight, 3);
 	for (uint64_t v = 1; v <= r.late.n_started; v++) {
 		wrong += r.late.slice[v].after != v - 1 && v <= 3;
 		wrong += r.late.slice[v].count > 64 * KIB;
-		late_land(&r.late, v);
-		rig_serve(&r, s);
+		rig_land(&r, s, v);
 	}
 	EQ(wrong, 0);
 	EQ(r.late.most, 3);
 	EQ(r.late.n_started, 17 + 1);
 	rig_expect(&c, 0, good, 2);
 	EQ(memcmp(c.memory, c.memory + 2 * MIB, MIB), 0);
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 /* No more than the journal can hold, and each of these is recovered once. */
@@ -160,14 +145,11 @@ static void a_depth_is_in_flight_at_most(void)
 	struct gm_ring done;
 	uint32_t seen = 0;
 
-	rig_open(&r, MIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, MIB, 2, MIB);
 	e[0] = copy(&c, 0, 512 * KIB, 0, 0, 16);
 	for (int i = 1; i < 16; i++)
 		e[i] = hand_nop(&c);
-	hand_submit(&c, e, 16);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 16);
 	EQ(rig_n_done(&c), 0);
 	EQ(s->entries.pos, 15);
 	state = gm_journal_read(s->owed, c.depth);
@@ -185,8 +167,7 @@ static void a_depth_is_in_flight_at_most(void)
 	}
 	EQ(seen, 16);
 	gm_run_queue_drop(&r.w, s);
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 static void what_fails_fails_alone(void)
@@ -196,39 +177,30 @@ static void what_fails_fails_alone(void)
 	struct gm_worker_session *s;
 	struct gm_entry e[6];
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, 2 * MIB);
 	e[0] = copy(&c, 0, MIB, 0, 0, 512 * KIB);
-	hand_submit(&c, e, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 1);
 	EQ(r.late.n_started, 2);
 	r.late.land_rc = -EIO;
-	late_land(&r.late, 1);
-	rig_serve(&r, s);
+	rig_land(&r, s, 1);
 	EQ(r.late.n_started, 2); /* no more of that */
 	EQ(rig_n_done(&c), 0);   /* one of it is under way */
 	e[1] = fill(&c, 0, 0, 100, 9);
-	hand_submit(&c, e + 1, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e + 1, 1);
 	EQ(r.late.n_started, 3);
-	late_land_all(&r.late);
-	rig_serve(&r, s);
+	rig_land_all(&r, s);
 
 	e[2] = fill(&c, 0, 0, 100, 10);
 	e[3] = fill(&c, 0, 100, 100, 11);
 	e[4] = fill(&c, hand_handle(ROW, 5), 0, 1, 1);
 	e[5] = hand_nop(&c);
 	r.late.start_rc = -ENOMEM;
-	hand_submit(&c, e + 2, 4);
-	rig_serve(&r, s);
-	late_land_all(&r.late);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e + 2, 4);
+	rig_land_all(&r, s);
 	rig_expect(&c, 0, want, 6);
 	EQ(c.memory[0], 9);
 	EQ(c.memory[100], 11);
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 static void without_room_it_waits_for_others(void)
@@ -304,9 +276,7 @@ static void buffers_come_and_go_in_order(void)
 	struct gm_worker_session *s;
 	struct gm_entry e[7];
 
-	rig_open(&r, 64 * KIB, 4);
-	hand_open(&c, 1, 0, ROW, 16, MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 4, MIB);
 	memset(c.memory, 5, 1000);
 	e[0] = copy(&c, 0, 2000, 0, 0, 1000);
 	e[1] = hand_alloc(&c, x, 1000, 0);
@@ -315,23 +285,19 @@ static void buffers_come_and_go_in_order(void)
 	e[4] = hand_free(&c, x);
 	e[5] = copy(&c, 0, 0, x, 0, 1000);
 	e[6] = hand_alloc(&c, y, 1000, 0);
-	hand_submit(&c, e, 7);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 7);
 	/* The fence waits for what is before it. */
 	EQ(r.late.n_started, 1);
 	EQ(r.late.n_buffers, 0);
-	late_land_all(&r.late);
-	rig_serve(&r, s);
+	rig_land_all(&r, s);
 	EQ(r.late.n_buffers, 1);
 	EQ(r.late.n_started, 3);
 	EQ(rig_n_done(&c), 2);
 	/* Freed, and used by what is under way: it stays. */
 	EQ(gm_buffers_find(&s->buffers, x) == NULL, 1);
-	late_land(&r.late, 2);
-	rig_serve(&r, s);
+	rig_land(&r, s, 2);
 	EQ(r.late.n_buffers, 1);
-	late_land(&r.late, 3);
-	rig_serve(&r, s);
+	rig_land(&r, s, 3);
 	EQ(r.late.n_buffers, 1); /* y in x's place */
 	rig_expect(&c, 0, want, 7);
 	EQ(memcmp(c.memory, c.memory + 4000, 1000), 0);
@@ -373,14 +339,11 @@ static void handles_and_quotas_are_checked(void)
 	e[9].n = 2048; /* with 2048 in use there is no byte more */
 	c.quota = 4096;
 	s->buffers.budget->quota = 4095;
-	hand_submit(&c, e, 9);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 9);
 	EQ(rig_n_done(&c), 9);
-	hand_submit(&c, e + 9, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e + 9, 1);
 	s->buffers.budget->quota = 4096;
-	hand_submit(&c, e + 10, 4);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e + 10, 4);
 	rig_expect(&c, 0, want, 14);
 	EQ(r.late.n_buffers, 1);
 	rig_end(&r, &c, s);
@@ -401,18 +364,15 @@ static void rounding_counts_as_well(void)
 	s = rig_attach(&r, &c);
 	e[0] = hand_alloc(&c, hand_handle(ROW, 1), 1000, 0);
 	e[1] = hand_alloc(&c, hand_handle(ROW, 1), 700, 0);
-	hand_submit(&c, e, 2);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 2);
 	EQ(s->buffers.used, 768);
 	EQ(r.late.n_buffers, 1);
 	s->buffers.budget->quota = UINT64_MAX;
 	e[2] = hand_alloc(&c, hand_handle(ROW, 2), 2 * MIB, 0);
-	hand_submit(&c, e + 2, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e + 2, 1);
 	rig_expect(&c, 0, want, 3);
 	EQ(s->buffers.used, 768);
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 /* Parts of the arena are had as they are named. */
@@ -423,9 +383,7 @@ static void the_arena_is_reached_in_parts(void)
 	struct gm_worker_session *s;
 	struct gm_entry e[4];
 
-	rig_open(&r, MIB, 4);
-	hand_open(&c, 1, 0, ROW, 16, 4 * MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, MIB, 4, 4 * MIB);
 	rig_end(&r, &c, s);
 	EQ(r.late.n_reached, 0); /* no entry named it */
 
@@ -437,23 +395,19 @@ static void the_arena_is_reached_in_parts(void)
 	EQ(gm_async_exec_open(s, r.w.dev), 0);
 	EQ(s->n_reached, 4);
 	e[0] = fill(&c, 0, 2 * MIB, 16, 1);
-	hand_submit(&c, e, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 1);
 	EQ(r.late.n_reached, 1);
 	EQ(s->reached[2] != NULL, 1);
 	EQ(r.late.slice[1].task.dst_address != 0, 0); /* decoded before that */
 	r.late.reach_rc = -ENOMEM;
 	e[1] = copy(&c, 0, 2 * MIB + 100, 0, 0, 16);
-	hand_submit(&c, e + 1, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e + 1, 1);
 	r.late.reach_rc = 0;
 	/* Over a border, both sides of it. */
 	e[2] = copy(&c, 0, MIB - 8, 0, 3 * MIB - 8, 16);
 	e[3] = fill(&c, 0, 3 * MIB - 8, 8, 3);
-	hand_submit(&c, e + 2, 2);
-	rig_serve(&r, s);
-	late_land_all(&r.late);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e + 2, 2);
+	rig_land_all(&r, s);
 	rig_expect(&c, 0, want, 4);
 	EQ(r.late.n_reached, 4);
 	rig_end(&r, &c, s);
@@ -469,14 +423,11 @@ static void who_leaves_waits_for_its_slices(void)
 	struct gm_entry e[3];
 	struct gm_wire wire;
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, MIB);
 	e[0] = hand_alloc(&c, x, 512 * KIB, 0);
 	e[1] = fill(&c, x, 0, 512 * KIB, 1);
 	e[2] = hand_free(&c, x);
-	hand_submit(&c, e, 3);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 3);
 	EQ(r.late.n_started, 2);
 	rig_detach(&r, s);
 	gm_async_exec_poll(&r.w);
@@ -506,13 +457,10 @@ static void asleep_it_is_looked_after(void)
 	struct gm_worker_session *s;
 	struct gm_entry e[3];
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, MIB);
 	for (int i = 0; i < 3; i++)
 		e[i] = fill(&c, 0, 0, 10, (uint8_t)i);
-	hand_submit(&c, e, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 1);
 	OK(!gm_async_exec_may_sleep(&r.w)); /* it is awake */
 	OK(gm_run_queue_park(&r.w, s));
 	EQ(gm_get(&s->queue->parked) & 1, 1);
@@ -525,8 +473,7 @@ static void asleep_it_is_looked_after(void)
 	rig_serve(&r, s);
 
 	/* One that can read nothing needs no bell either. */
-	hand_submit(&c, e, 3);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 3);
 	EQ(r.late.n_started, 3);
 	c.rung = 0;
 	OK(gm_run_queue_park(&r.w, s));
@@ -536,8 +483,7 @@ static void asleep_it_is_looked_after(void)
 	late_land(&r.late, 2);
 	OK(!gm_async_exec_may_sleep(&r.w));
 	rig_serve(&r, s);
-	late_land_all(&r.late);
-	rig_serve(&r, s);
+	rig_land_all(&r, s);
 	rig_expect(&c, 0, good, 3);
 	EQ(c.rung, 0);
 	gm_async_exec_poll(&r.w);
@@ -545,8 +491,7 @@ static void asleep_it_is_looked_after(void)
 	OK(gm_run_queue_park(&r.w, s));
 	OK(gm_async_exec_may_sleep(&r.w));
 	EQ(r.late.n_armed, 2); /* nothing is under way: nothing to arm for */
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 /* The recovery process ends the jobs that a lost device leaves undone. */
@@ -573,8 +518,7 @@ static void a_lost_device_ends_the_worker(void)
 		s = rig_attach(&r, &c);
 		e[0] = hand_nop(&c);
 		e[1] = fill(&c, 0, 0, 10, 1);
-		hand_submit(&c, e, 2);
-		rig_serve(&r, s);
+		rig_submit(&r, &c, s, e, 2);
 		r.late.lost = true;
 		rig_serve(&r, s);
 		_exit(77);
@@ -599,9 +543,7 @@ static void breaches_end_the_session(void)
 	struct gm_worker_session *s;
 	struct gm_entry e[3];
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, MIB);
 	for (int i = 0; i < 3; i++)
 		e[i] = hand_nop(&c);
 	e[1].flags = 4;
@@ -610,8 +552,7 @@ static void breaches_end_the_session(void)
 	OK(s->halted);
 	STR(s->why, "unknown flag");
 	EQ(rig_n_done(&c), 1);
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 TAP_CASE()

@@ -27,9 +27,7 @@ static void second_slots_follow_their_first(void)
 	struct gm_worker_session *s;
 	struct gm_entry e[6];
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, 2 * MIB);
 	e[0] = hand_copy(&c, MIB, 0, 256 * KIB);
 	e[1] = hand_second(UINT64_MAX);
 	e[2] = hand_nop(&c);
@@ -37,22 +35,18 @@ static void second_slots_follow_their_first(void)
 	e[4] = hand_second(1); /* long ago */
 	e[5] = fill(&c, 100, 100, 9);
 	e[0].flags = e[3].flags = GM_ENTRY_MORE;
-	hand_submit(&c, e, 6);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 6);
 	EQ(s->entries.pos, 1); /* it has slices left to start */
 	OK(s->second);
-	for (uint64_t v = 1; v <= r.late.n_started; v++) {
-		late_land(&r.late, v);
-		rig_serve(&r, s);
-	}
+	for (uint64_t v = 1; v <= r.late.n_started; v++)
+		rig_land(&r, s, v);
 	EQ(r.late.n_started, 5);
 	EQ(r.late.n_quit, 0);
 	rig_expect(&c, 0, want, 6);
 	EQ(c.memory[0], 0);
 	EQ(c.memory[100], 9);
 	EQ(gm_get(&r.journal->completed), 4); /* they are no jobs */
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 static void a_deadline_holds_between_slices(void)
@@ -63,26 +57,21 @@ static void a_deadline_holds_between_slices(void)
 	struct gm_entry e[2];
 	uint64_t deadline = hand_now() + 50 * 1000 * 1000;
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, 2 * MIB);
 	e[0] = hand_copy(&c, MIB, 0, 256 * KIB);
 	e[1] = hand_second(deadline);
 	e[0].flags = GM_ENTRY_MORE;
-	hand_submit(&c, e, 2);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 2);
 	/* Two at most, none where this machine was slow to come here. */
 	OK(r.late.n_started <= 2);
 	while (hand_now() < deadline)
 		hand_nap();
-	late_land_all(&r.late);
-	rig_serve(&r, s);
+	rig_land_all(&r, s);
 	OK(r.late.n_started <= 2);
 	/* A device that keeps something of a task is told of its end. */
 	EQ(r.late.n_quit, r.late.n_started > 0);
 	rig_expect(&c, 0, want, 2);
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 /* So it is of one whose session leaves. */
@@ -92,12 +81,9 @@ static void who_leaves_quits(void)
 	struct gm_worker_session *s;
 	struct gm_entry e;
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, 2 * MIB);
 	e = hand_copy(&c, MIB, 0, 256 * KIB);
-	hand_submit(&c, &e, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, &e, 1);
 	EQ(r.late.n_started, 2);
 	rig_end(&r, &c, s);
 	EQ(r.late.n_quit, 1);
@@ -115,9 +101,7 @@ static void slots_come_in_pairs(void)
 		struct hand_client c;
 		struct gm_worker_session *s;
 
-		rig_open(&r, 64 * KIB, 2);
-		hand_open(&c, 1, 0, ROW, 16, MIB);
-		s = rig_attach(&r, &c);
+		s = rig_begin(&r, &c, 64 * KIB, 2, MIB);
 		e[0] = e[1] = hand_nop(&c);
 		if (i == 1)
 			e[0] = hand_second(0);
@@ -128,8 +112,7 @@ static void slots_come_in_pairs(void)
 		OK(s->halted);
 		STR(s->why, why[i]);
 		EQ(rig_n_done(&c), 0);
-		rig_end(&r, &c, s);
-		rig_close(&r);
+		rig_finish(&r, &c, s);
 	}
 }
 
@@ -144,12 +127,9 @@ static void what_is_taken_back_is_not_begun(void)
 	struct gm_worker_session *s;
 	struct gm_entry e[5];
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, 2 * MIB);
 	e[0] = hand_alloc(&c, x, 1000, 0);
-	hand_submit(&c, e, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 1);
 	rig_slow(&r);
 	rig_serve(&r, s);
 	rig_expect(&c, 0, made, 1);
@@ -161,15 +141,13 @@ static void what_is_taken_back_is_not_begun(void)
 	e[4] = hand_nop(&c);
 	hand_submit(&c, e, 4);
 	gm_put(&s->timeline->cancel, gm_cancel_make(c.entries.pos));
-	hand_submit(&c, e + 4, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e + 4, 1);
 	rig_slow(&r);
 	rig_serve(&r, s);
 	rig_expect(&c, 1, want, 5);
 	EQ(r.late.n_started, 0);
 	EQ(r.late.n_buffers, 0);
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 /* One that is cancelled alone, while another is on the card. */
@@ -180,15 +158,12 @@ static void one_is_taken_back(void)
 	struct gm_worker_session *s;
 	struct gm_entry e[4];
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, MIB);
 	e[0] = fill(&c, 0, 100, 1);
 	e[1] = fill(&c, 0, 100, 2);
 	e[2] = fill(&c, 0, 100, 3);
 	e[3] = hand_nop(&c);
-	hand_submit(&c, e, 1);
-	rig_serve(&r, s);
+	rig_submit(&r, &c, s, e, 1);
 	rig_slow(&r);
 	rig_serve(&r, s);
 	EQ(r.late.n_started, 1);
@@ -197,14 +172,11 @@ static void one_is_taken_back(void)
 	gm_entry_cancel(gm_ring_slot(&c.entries, 1, GM_ENTRY_WORDS));
 	gm_entry_cancel(gm_ring_slot(&c.entries, 3, GM_ENTRY_WORDS));
 	rig_serve(&r, s);
-	late_land_all(&r.late);
-	rig_serve(&r, s);
-	late_land_all(&r.late);
-	rig_serve(&r, s);
+	rig_land_all(&r, s);
+	rig_land_all(&r, s);
 	rig_expect(&c, 0, want, 4);
 	EQ(r.late.n_started, 2);
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 /* Found idle while the device was being made to reach its arena, and looked at
@@ -216,9 +188,7 @@ static void who_may_begin_is_not_parked(void)
 	struct gm_worker_session *s;
 	struct gm_entry e;
 
-	rig_open(&r, 64 * KIB, 2);
-	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
-	s = rig_attach(&r, &c);
+	s = rig_begin(&r, &c, 64 * KIB, 2, 2 * MIB);
 	e = fill(&c, 0, 10, 1);
 	hand_submit(&c, &e, 1);
 	gm_async_exec_serve(&r.w, s);
@@ -231,11 +201,9 @@ static void who_may_begin_is_not_parked(void)
 	OK(s->active && !s->idle);
 	rig_serve(&r, s);
 	EQ(r.late.n_started, 1);
-	late_land_all(&r.late);
-	rig_serve(&r, s);
+	rig_land_all(&r, s);
 	rig_expect(&c, 0, good, 1);
-	rig_end(&r, &c, s);
-	rig_close(&r);
+	rig_finish(&r, &c, s);
 }
 
 TAP_CASE()

@@ -112,22 +112,10 @@ static void nobody_waits_for_a_round(void)
 
 #define LANE 4u /* slices under way */
 
-static void join_late(struct member *m, uint32_t uid, uint64_t bytes)
-{
-	uint32_t i = n_crowd++;
-
-	memset(m, 0, sizeof(*m));
-	hand_open(&m->c, i + 1, i, ROW, 32, 2 * MIB);
-	m->c.uid = uid;
-	m->s = rig_attach(&r, &m->c);
-	m->job = fill(&m->c, bytes);
-}
-
 /* Passes as long as they get anywhere, and then the device ends what it began
  * first; whether anything was under way. */
 static bool late_pass(void)
 {
-	const struct late_slice *slice;
 	uint64_t next = r.late.n_landed + 1;
 
 	for (uint32_t i = 0; i < n_crowd; i++)
@@ -139,14 +127,7 @@ static bool late_pass(void)
 		if (r.w.slow.n)
 			rig_slow(&r);
 	} while (gm_pass(&r.w, true));
-	if (next > r.late.n_started)
-		return false;
-	late_land(&r.late, next);
-	slice = &r.late.slice[next];
-	whose(slice->task.dst ? slice->task.dst
-			      : (void *)(uintptr_t)slice->task.dst_address)
-		->bytes += slice->count;
-	return true;
+	return late_end(next);
 }
 
 static void a_window_is_no_share(void)

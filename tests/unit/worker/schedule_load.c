@@ -30,17 +30,6 @@ static void open_loader(uint32_t depth)
 		exit(99);
 }
 
-static void join_late(struct member *m, uint32_t uid, uint64_t bytes)
-{
-	uint32_t i = n_crowd++;
-
-	memset(m, 0, sizeof(*m));
-	hand_open(&m->c, i + 1, i, ROW, 32, 8 * MIB);
-	m->c.uid = uid;
-	m->s = rig_attach(&r, &m->c);
-	m->job = fill(&m->c, bytes);
-}
-
 static void join(struct member *m, uint32_t uid, uint64_t bytes, bool is_late)
 {
 	if (is_late)
@@ -171,7 +160,6 @@ static void host_loads_pass(void)
  * Returns whether anything was under way. */
 static bool late_loads_pass(void)
 {
-	const struct late_slice *slice;
 	uint64_t next = r.late.n_landed + 1;
 
 	for (uint32_t i = 0; i < n_crowd; i++)
@@ -180,14 +168,7 @@ static bool late_loads_pass(void)
 	gm_async_exec_poll(&r.w);
 	while (pass_once(true))
 		;
-	if (next > r.late.n_started)
-		return false;
-	late_land(&r.late, next);
-	slice = &r.late.slice[next];
-	whose(slice->task.dst ? slice->task.dst
-			      : (void *)(uintptr_t)slice->task.dst_address)
-		->bytes += slice->count;
-	return true;
+	return late_end(next);
 }
 
 static void open_row(bool is_late, uint32_t depth)

@@ -98,19 +98,12 @@ static void open_row(bool is_late)
 
 static void join(uint32_t uid, uint64_t bytes, bool is_late)
 {
-	uint32_t i = n_crowd;
-	struct member *m = &crowd[i];
+	struct member *m = &crowd[n_crowd];
 
-	if (!is_late) {
+	if (is_late)
+		join_late(m, uid, bytes);
+	else
 		join_host(m, uid, 32, bytes);
-	} else {
-		n_crowd++;
-		memset(m, 0, sizeof(*m));
-		hand_open(&m->c, i + 1, i, ROW, 32, 8 * MIB);
-		m->c.uid = uid;
-		m->s = rig_attach(&r, &m->c);
-		m->job = fill(&m->c, bytes);
-	}
 	m->share = TURN;
 }
 
@@ -277,10 +270,7 @@ static void others_pass(bool is_late)
 	gm_async_exec_poll(&r.w);
 	for (uint32_t i = 0; i < 64 && pass_once(true); i++)
 		;
-	if (next > r.late.n_started)
-		return;
-	late_land(&r.late, next);
-	whose(r.late.slice[next].task.dst)->bytes += r.late.slice[next].count;
+	late_end(next);
 }
 
 static void serve_until(uint64_t bytes, bool is_late)

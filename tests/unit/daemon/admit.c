@@ -369,11 +369,16 @@ static const struct asked next = {
  * 2 is free, and it is the model's turn. */
 static struct peer c, behind, third;
 
-static void begin_turn_of(const struct asked *model)
+static void come_all(void)
 {
 	c = come();
 	behind = come();
 	third = come();
+}
+
+static void begin_turn_of(const struct asked *model)
+{
+	come_all();
 	fill();
 	EQ(ask(&c, model), QUIET);
 	EQ(ask(&behind, &other), QUIET);
@@ -392,12 +397,24 @@ static void begin_turn(void)
 	begin_turn_of(&waits);
 }
 
+/* One client alone, and no room. */
+static void begin_one(void)
+{
+	c = come();
+	fill();
+}
+
+static void end_one(void)
+{
+	hang_up(&c);
+	clear();
+}
+
 static void end_turn(void)
 {
 	hang_up(&third);
 	hang_up(&behind);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 /* A turn passes, and at once comes another one, as nothing bars it. */
@@ -553,9 +570,7 @@ static void an_attempt_is_no_missed_turn(void)
 /* Room came between its look and its place. */
 static void a_new_place_has_missed_nothing(void)
 {
-	c = come();
-	behind = come();
-	third = come();
+	come_all();
 	fill();
 	give_back("h2");
 	EQ(publish(&c, &waits), QUIET);
@@ -574,9 +589,7 @@ static void a_new_place_has_missed_nothing(void)
 static void declines_nothing(const struct asked *asked,
 			     const struct asked *before)
 {
-	c = come();
-	behind = come();
-	third = come();
+	come_all();
 	EQ(hold("h2", getpid(), 2, 300, SHOWN), 0);
 	if (before != NULL)
 		EQ(ask(&third, before), QUIET);
@@ -723,15 +736,13 @@ static void a_place_that_is_dropped_is_refused(void)
 	EQ(told(&behind), 0);
 	end_turn();
 	/* While it waits for room. */
-	c = come();
-	fill();
+	begin_one();
 	EQ(ask(&c, &waits), QUIET);
 	EQ(gm_wait_line_drop(d, "model", 0, true), 1);
 	turn();
 	EQ(told(&c), -ECANCELED);
 	EQ(position("model"), 0);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 static void time_ends_a_wait(void)
@@ -739,8 +750,7 @@ static void time_ends_a_wait(void)
 	struct asked soon = waits, fixed = other;
 	struct peer f = come();
 
-	c = come();
-	fill();
+	begin_one();
 	soon.wait_ns = fixed.wait_ns = SECOND / 2;
 	EQ(ask(&c, &soon), QUIET);
 	EQ(ask(&f, &fixed), QUIET);
@@ -785,8 +795,7 @@ static void no_turn_comes_without_room(void)
 {
 	struct asked least = waits, two = waits, nothing = waits;
 
-	c = come();
-	fill();
+	begin_one();
 	EQ(ask(&c, &waits), QUIET);
 	EQ(hold("h2", getpid(), 2, 300, SHOWN), 0);
 	turn();
@@ -803,12 +812,10 @@ static void no_turn_comes_without_room(void)
 	turn();
 	EQ(told(&c), -EAGAIN);
 	d->devices->of[1]->moving.state = GPUMAP_DEVICE_READY;
-	hang_up(&c);
-	clear();
+	end_one();
 
 	/* Its client says how much that is, also if it keeps nothing; */
-	c = come();
-	fill();
+	begin_one();
 	nothing.has_no_charge = true;
 	EQ(ask(&c, &nothing), QUIET);
 	EQ(hold("h2", getpid(), 2, 300, SHOWN), 0);
@@ -816,27 +823,22 @@ static void no_turn_comes_without_room(void)
 	EQ(told(&c), QUIET);
 	give_back("h2");
 	EQ(told(&c), -EAGAIN);
-	hang_up(&c);
-	clear();
+	end_one();
 
 	/* and at most what it keeps. */
-	c = come();
-	fill();
+	begin_one();
 	least.least = 500;
 	EQ(ask(&c, &least), QUIET);
 	EQ(hold("h2", getpid(), 2, 500, SHOWN), 0);
 	turn();
 	EQ(told(&c), -EAGAIN);
-	hang_up(&c);
-	clear();
-	c = come();
-	fill();
+	end_one();
+	begin_one();
 	two.least = 5000;
 	EQ(ask(&c, &two), QUIET);
 	give_back("h2");
 	EQ(told(&c), -EAGAIN);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 /* A map replaces one of its name, whose bytes are its own. */
@@ -844,8 +846,7 @@ static void a_map_may_grow(void)
 {
 	struct asked grows = waits;
 
-	c = come();
-	fill();
+	begin_one();
 	EQ(hold("model", getpid(), 2, 1, SHOWN), -ENOSPC);
 	give_back("h2");
 	EQ(hold("model", getpid(), 2, 500, SHOWN), 0);
@@ -856,11 +857,9 @@ static void a_map_may_grow(void)
 	EQ(hold("last", getpid(), 2, 100, SHOWN), 0);
 	turn();
 	EQ(told(&c), -EAGAIN);
-	hang_up(&c);
-	clear();
+	end_one();
 	/* Also one that came after the place. */
-	c = come();
-	fill();
+	begin_one();
 	EQ(ask(&c, &grows), QUIET);
 	give_back("h2");
 	EQ(told(&c), -EAGAIN);
@@ -869,8 +868,7 @@ static void a_map_may_grow(void)
 	EQ(hold("model", getpid(), 2, 500, SHOWN), 0);
 	turn();
 	EQ(told(&c), -EAGAIN);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 /* A place keeps rows from others that its turn can come for. */
@@ -878,8 +876,7 @@ static void rows_are_kept_for_a_turn_alone(void)
 {
 	struct asked elsewhere = waits;
 
-	c = come();
-	fill();
+	begin_one();
 	elsewhere.n_others = 1;
 	EQ(ask(&c, &elsewhere), QUIET); /* row 0 */
 	EQ(left_to_others(), UINT64_MAX);
@@ -889,8 +886,7 @@ static void rows_are_kept_for_a_turn_alone(void)
 	EQ(publish(&behind, &other), QUIET);
 	EQ(room_of(&c, &plain).most_bytes, 200);
 	hang_up(&behind);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 /* ---- refusals ------------------------------------------------------------ */
@@ -918,8 +914,7 @@ static void rows_have_to_be_there(void)
 	EQ(ask(&c, &based), -ENODEV);
 	d->devices->of[2]->facts.flags &= ~(uint32_t)GPUMAP_DEVICE_CORDONED;
 	EQ(ask(&c, &based), 0);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 static void an_agent_that_ends_admits_nothing(void)
@@ -928,8 +923,7 @@ static void an_agent_that_ends_admits_nothing(void)
 	d->draining = true;
 	EQ(ask(&c, &plain), -ESHUTDOWN);
 	d->draining = false;
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 static void a_new_map_replaces_its_own_alone(void)
@@ -950,8 +944,7 @@ static void a_new_map_replaces_its_own_alone(void)
 	new.flags &= ~(uint32_t)GPUMAP_PLAN_NEW;
 	EQ(ask(&c, &new), 0);
 	end_child(child);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 /* A request that does not wait has another attempt where its layers may lie
@@ -961,8 +954,7 @@ static void what_does_not_fit_is_refused(void)
 	struct asked asked = made, fixed = other;
 
 	asked.wait_ns = fixed.wait_ns = 0;
-	c = come();
-	fill();
+	begin_one();
 	EQ(ask(&c, &asked), -EAGAIN);
 	EQ(ask(&c, &fixed), -ENOSPC);
 	OK(TAILQ_EMPTY(&d->line->places) && c.c->line == NULL);
@@ -978,8 +970,7 @@ static void what_does_not_fit_is_refused(void)
 	EQ(told(&c), QUIET);
 	write_all();
 	EQ(told(&c), 0);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 /* The place that it had counts from the time of its arrival. */
@@ -987,8 +978,7 @@ static void maps_have_come_when_they_were_asked_for(void)
 {
 	uint32_t slot = 0;
 
-	c = come();
-	fill();
+	begin_one();
 	EQ(ask(&c, &other), QUIET);
 	pass(SECOND);
 	give_back("h2");
@@ -999,8 +989,7 @@ static void maps_have_come_when_they_were_asked_for(void)
 		slot++;
 	OK(d->ledger->of[slot]->came_ns + SECOND <=
 	   d->ledger->of[slot]->since_ns);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 /* Each user may have half of a row. */
@@ -1032,8 +1021,7 @@ static void a_share_is_waited_for_alone(void)
 	/* likewise where any row would do. */
 	EQ(publish(&c, &some), QUIET);
 	EQ(left_to_others(), UINT64_MAX);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 /* A share that is kept stays when its session has ended. */
@@ -1067,8 +1055,7 @@ static void kept_shares_do_not_end(void)
 	EQ(room_of(&c, &plain).lasting_bytes, TOTAL - 450);
 	gm_ledger_promise(d, slot_of("last"), 2)->session_bytes = 0;
 	TAILQ_INIT(&server->exports);
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 static void an_administrator_need_not_wait(void)
@@ -1094,9 +1081,7 @@ static void one_starts_at_a_time(void)
 {
 	struct asked a = plain, b = plain, e = plain, none;
 
-	c = come();
-	behind = come();
-	third = come();
+	come_all();
 	a.start_ns = b.start_ns = e.start_ns = 10 * SECOND;
 	a.bytes = b.bytes = e.bytes = 0;
 	b.name = "other";
@@ -1130,9 +1115,7 @@ static void no_turn_comes_in_windows(void)
 {
 	struct asked starts = plain, anywhere = made;
 
-	c = come();
-	behind = come();
-	third = come();
+	come_all();
 	starts.start_ns = 10 * SECOND;
 	for (uint32_t row = 0; row < 3; row++) {
 		starts.name = (const char *[]){ "h0", "h1", "last" }[row];
@@ -1204,8 +1187,7 @@ static void the_most_that_is_missing_is_told(void)
 	EQ(answered.missing_bytes, 500);
 	EQ(answered.missing_row, 1);
 	OK(!is_published(""));
-	hang_up(&c);
-	clear();
+	end_one();
 }
 
 /* Its rows are kept also while its file is written. */
@@ -1213,9 +1195,7 @@ static void a_reservation_waits_for_its_rows(void)
 {
 	struct asked one = other, any = other;
 
-	c = come();
-	behind = come();
-	third = come();
+	come_all();
 	fill();
 	one.n_others = 1;
 	one.others[0] = 2;
@@ -1239,9 +1219,7 @@ static void a_reservation_waits_for_its_rows(void)
 	EQ(reserved(2), 800);
 	end_turn();
 	/* In hand. */
-	c = come();
-	behind = come();
-	third = come();
+	come_all();
 	fill();
 	one.flags = 0;
 	EQ(reserve(&c, &one), QUIET);

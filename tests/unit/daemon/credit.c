@@ -35,6 +35,20 @@ static void look_once(uint32_t row, uint64_t bytes,
 	look_end();
 }
 
+/* No process is on the row any more. */
+static void look_at_none(void)
+{
+	look_begin(0, TOTAL);
+	look_end();
+}
+
+static void end_holder(pid_t holder)
+{
+	end_child(holder);
+	hear_of_deaths();
+	look_at_none();
+}
+
 static void a_grandchild_has_what_was_promised(void)
 {
 	pid_t holder = start_child();
@@ -60,8 +74,7 @@ static void a_grandchild_has_what_was_promised(void)
 	EQ(avail(0), 200);
 
 	/* The grandchild has ended: all is to be kept free again. */
-	look_begin(0, TOTAL);
-	look_end();
+	look_at_none();
 	EQ(used(0), 0);
 	EQ(avail(0), 400);
 
@@ -73,8 +86,7 @@ static void a_grandchild_has_what_was_promised(void)
 	EQ(reserved(0), 0);
 	EQ(used(0), 0);
 	EQ(avail(0), 500);
-	look_begin(0, TOTAL);
-	look_end();
+	look_at_none();
 }
 
 static void no_more_is_credited_than_promised(void)
@@ -89,10 +101,7 @@ static void no_more_is_credited_than_promised(void)
 	/* The holder may replace it by all that it has, and what is free. */
 	EQ(hold("m", holder, 0, 501, SHOWN), -ENOSPC);
 	EQ(hold("m", holder, 0, 500, SHOWN), 0);
-	end_child(holder);
-	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	end_holder(holder);
 }
 
 /* The sum of the promises never exceeds the row, whatever is in use. */
@@ -108,10 +117,7 @@ static void the_sum_stays_below_the_total(void)
 	d->devices->of[0]->moving.free_bytes = TOTAL;
 	EQ(avail(0), 300);
 	EQ(commit("n", 0, 0, 301), -ENOSPC);
-	end_child(holder);
-	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	end_holder(holder);
 }
 
 static void a_pid_alone_names_no_process(void)
@@ -130,10 +136,7 @@ static void a_pid_alone_names_no_process(void)
 	EQ(used(0), 0);
 	look_once(0, 500, line, 1);
 	EQ(used(0), 500);
-	end_child(holder);
-	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	end_holder(holder);
 }
 
 static void figures_are_younger_than_the_promise(void)
@@ -158,10 +161,7 @@ static void figures_are_younger_than_the_promise(void)
 	EQ(used(0), 0);
 	EQ(reserved(0), 400);
 	EQ(avail(0), 100);
-	end_child(holder);
-	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	end_holder(holder);
 }
 
 static void a_process_is_credited_once(void)
@@ -190,8 +190,7 @@ static void a_process_is_credited_once(void)
 	end_child(inner);
 	end_child(outer);
 	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	look_at_none();
 }
 
 /* The holder had memory before and after the free bytes were read, and not
@@ -213,10 +212,7 @@ static void no_more_is_credited_than_is_in_use(void)
 	look_at(0, 250, line, 0);
 	look_end();
 	EQ(used(0), 50);
-	end_child(holder);
-	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	end_holder(holder);
 }
 
 static void without_figures_all_is_kept_free(void)
@@ -250,10 +246,7 @@ static void without_figures_all_is_kept_free(void)
 	told.moving.n_processes++;
 	look_end();
 	EQ(used(0), 0);
-	end_child(holder);
-	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	end_holder(holder);
 }
 
 /* As if the probe had been started anew, or messages were lost. */
@@ -287,10 +280,7 @@ static void looks_begin_with_their_first_process(void)
 	told.moving.n_processes = 1;
 	look_end();
 	EQ(used(0), 0);
-	end_child(holder);
-	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	end_holder(holder);
 }
 
 /* Before the row is counted anew. */
@@ -307,10 +297,7 @@ static void a_reservation_that_ends_is_not_in_use(void)
 	gm_ledger_put(d, slot, NULL);
 	EQ(reserved(0), 0);
 	EQ(used(0), 0);
-	end_child(holder);
-	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	end_holder(holder);
 }
 
 static void the_next_agent_looks_again(void)
@@ -333,8 +320,7 @@ static void the_next_agent_looks_again(void)
 	end_child(holder);
 	hear_of_deaths();
 	EQ(used(0), 0);
-	look_begin(0, TOTAL);
-	look_end();
+	look_at_none();
 }
 
 /* At no instant is more in use than reserved: end an agent between the two
@@ -370,8 +356,7 @@ static void a_row_never_has_more_in_use_than_reserved(void)
 		return;
 	OK(!is_published("m"));
 	end_child(holder);
-	look_begin(0, TOTAL);
-	look_end();
+	look_at_none();
 }
 
 /* Another user's sessions may have what is free and no holder will need; and a
@@ -393,10 +378,7 @@ static void quotas_follow(void)
 	look_once(0, 900, line, 1);
 	EQ(gm_quota_of(d, 0, OTHER, 0), 100);
 	EQ(gm_quota_of(d, 0, 0, 0), 100);
-	end_child(holder);
-	hear_of_deaths();
-	look_begin(0, TOTAL);
-	look_end();
+	end_holder(holder);
 }
 
 TAP_CASE()

@@ -142,23 +142,6 @@ static void try_kernel(uint32_t op, uint32_t dtype, uint32_t to,
 	tap_check(holds(&t) && pass, name, __FILE__, __LINE__);
 }
 
-static void every_kernel_holds(void)
-{
-	char name[GM_OPERATOR_NAME_BYTES];
-
-	try_kernel(GM_OPERATOR_FILL, GPUMAP_DTYPE_U8, 0, "gm_fill");
-	for (uint32_t op = GM_OPERATOR_SCALE; op < GM_OPERATORS; op++) {
-		for (uint32_t d = 0; d < N_DTYPES; d++) {
-			uint32_t last = op == GM_OPERATOR_CAST ? N_DTYPES : 1;
-
-			for (uint32_t to = 0; to < last; to++) {
-				if (gm_operators_name(op, d, to, name) == 0)
-					try_kernel(op, d, to, name);
-			}
-		}
-	}
-}
-
 TAP_CASE_ARGS(argc, argv)
 {
 	char why[GM_LIBRARY_WHY_BYTES];
@@ -181,7 +164,7 @@ TAP_CASE_ARGS(argc, argv)
 		return tap_done();
 	}
 	if (OK(GOOD(result)) && OK(set_up())) {
-		every_kernel_holds();
+		for_each_kernel(try_kernel);
 		OK(tear_down());
 	}
 	return tap_done();

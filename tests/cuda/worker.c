@@ -26,9 +26,9 @@ static void bytes_go_around(struct hand_client *c, struct row *row)
 	fill_with_noise(c->memory, PAYLOAD);
 	e[0] = hand_alloc(c, a, PAYLOAD, 0);
 	e[1] = hand_alloc(c, b, PAYLOAD, 0);
-	e[2] = copy_between(c, a, 0, 0, 0, PAYLOAD);
-	e[3] = copy_between(c, b, 0, a, 0, PAYLOAD);
-	e[4] = copy_between(c, 0, 16 * MIB, b, 0, PAYLOAD);
+	e[2] = hand_copy_between(c, a, 0, 0, 0, PAYLOAD);
+	e[3] = hand_copy_between(c, b, 0, a, 0, PAYLOAD);
+	e[4] = hand_copy_between(c, 0, 16 * MIB, b, 0, PAYLOAD);
 	e[5] = hand_nop(c);
 	hand_submit(c, e, 6);
 	for (uint32_t i = 0; i < 6; i++) {
@@ -42,7 +42,7 @@ static void bytes_go_around(struct hand_client *c, struct row *row)
 	e[0] = hand_free(c, a);
 	EQ(hand_do(c, &e[0]), 0);
 	EQ(hand_do(c, &e[2]), -ESTALE);
-	e[0] = copy_between(c, 0, 0, b, PAYLOAD - 1, 2);
+	e[0] = hand_copy_between(c, 0, 0, b, PAYLOAD - 1, 2);
 	EQ(hand_do(c, &e[0]), -ERANGE);
 }
 

@@ -103,7 +103,7 @@ static int do_copy(struct hand_client *c, uint64_t dst_buffer, uint64_t dst,
 		   uint64_t src_buffer, uint64_t src, uint64_t n)
 {
 	struct gm_entry e =
-		copy_between(c, dst_buffer, dst, src_buffer, src, n);
+		hand_copy_between(c, dst_buffer, dst, src_buffer, src, n);
 
 	return hand_do(c, &e);
 }
@@ -306,8 +306,8 @@ static void forgetting_waits_for_what_is_under_way(void)
 	for (uint32_t i = 0; i < 8; i++) {
 		failed +=
 			do_register(&c, registered(i), fd, 0, 4 * MIB, 0) != 0;
-		e[i] = copy_between(&c, 0, i * 8 * MIB, registered(i), 0,
-				    4 * MIB);
+		e[i] = hand_copy_between(&c, 0, i * 8 * MIB, registered(i), 0,
+					 4 * MIB);
 	}
 	fill_with_noise(map, 4 * MIB, 4);
 	hand_submit(&c, e, 8);

@@ -113,25 +113,6 @@ static inline bool holds(const struct trial *t)
 	return rc == 0 && agree(t);
 }
 
-/* Run each kernel of the text.  @each gets the kernel's name last. */
-static inline void for_each_kernel(void (*each)(uint32_t op, uint32_t dtype,
-						uint32_t to, const char *name))
-{
-	char name[GM_OPERATOR_NAME_BYTES];
-
-	each(GM_OPERATOR_FILL, GPUMAP_DTYPE_U8, 0, "gm_fill");
-	for (uint32_t op = GM_OPERATOR_SCALE; op < GM_OPERATORS; op++) {
-		for (uint32_t d = 0; d < N_DTYPES; d++) {
-			uint32_t last = op == GM_OPERATOR_CAST ? N_DTYPES : 1;
-
-			for (uint32_t to = 0; to < last; to++) {
-				if (gm_operators_name(op, d, to, name) == 0)
-					each(op, d, to, name);
-			}
-		}
-	}
-}
-
 static inline bool may_be_in_place(uint32_t op)
 {
 	return op == GM_OPERATOR_SCALE || op == GM_OPERATOR_AXPY ||

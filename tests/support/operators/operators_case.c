@@ -7,50 +7,16 @@
 
 /* ---- numbers ------------------------------------------------------------ */
 
+/* From the 19th on they are around halves of f16 and bf16, and where f16 begins
+ * and ends. */
 static const uint64_t hard_32[] = {
-	0x00000000,
-	0x80000000,
-	0x3f800000,
-	0xbf800000,
-	0x7f800000,
-	0xff800000,
-	0x7fc00000,
-	0xffc00000,
-	0x7f800001,
-	0xffbfffff,
-	0x7fffffff,
-	0xffffffff,
-	0x00000001,
-	0x80000001,
-	0x007fffff,
-	0x00800000,
-	0x7f7fffff,
-	0xff7fffff,
-	/* around halves of f16 and bf16, and where f16 begins and ends */
-	0x3f801000,
-	0x3f803000,
-	0x3f800fff,
-	0x3f801001,
-	0x3f808000,
-	0x3f818000,
-	0x3f807fff,
-	0x3f808001,
-	0x477fe000,
-	0x477fefff,
-	0x477ff000,
-	0x477ff001,
-	0x7f7f8000,
-	0x33000000,
-	0x33000001,
-	0x32ffffff,
-	0x33800000,
-	0x387fc000,
-	0x387fe000,
-	0x38800000,
-	0x387fdfff,
-	0x387ff000,
-	0x33c00000,
-	0x34200000,
+	0x00000000, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000,
+	0x7fc00000, 0xffc00000, 0x7f800001, 0xffbfffff, 0x7fffffff, 0xffffffff,
+	0x00000001, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff,
+	0x3f801000, 0x3f803000, 0x3f800fff, 0x3f801001, 0x3f808000, 0x3f818000,
+	0x3f807fff, 0x3f808001, 0x477fe000, 0x477fefff, 0x477ff000, 0x477ff001,
+	0x7f7f8000, 0x33000000, 0x33000001, 0x32ffffff, 0x33800000, 0x387fc000,
+	0x387fe000, 0x38800000, 0x387fdfff, 0x387ff000, 0x33c00000, 0x34200000,
 };
 
 static const uint64_t hard_16[] = {
@@ -166,4 +132,22 @@ uint32_t parameters(const struct trial *t, const struct ref_args *a,
 		break;
 	}
 	return n;
+}
+
+void for_each_kernel(void (*each)(uint32_t op, uint32_t dtype, uint32_t to,
+				  const char *name))
+{
+	char name[GM_OPERATOR_NAME_BYTES];
+
+	each(GM_OPERATOR_FILL, GPUMAP_DTYPE_U8, 0, "gm_fill");
+	for (uint32_t op = GM_OPERATOR_SCALE; op < GM_OPERATORS; op++) {
+		for (uint32_t d = 0; d < N_DTYPES; d++) {
+			uint32_t last = op == GM_OPERATOR_CAST ? N_DTYPES : 1;
+
+			for (uint32_t to = 0; to < last; to++) {
+				if (gm_operators_name(op, d, to, name) == 0)
+					each(op, d, to, name);
+			}
+		}
+	}
 }

@@ -47,4 +47,8 @@ uint64_t alpha_bits(const struct trial *t, double alpha);
 uint32_t parameters(const struct trial *t, const struct ref_args *a,
 		    uint64_t params[6]);
 
+/* Run each kernel of the text.  @each gets the kernel's name last. */
+void for_each_kernel(void (*each)(uint32_t op, uint32_t dtype, uint32_t to,
+				  const char *name));
+
 #endif

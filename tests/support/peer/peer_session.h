@@ -26,18 +26,36 @@ static inline void moving(uint32_t row, uint32_t state, double score)
 		       gm_get(&file.segment.map.header->tick) + 1);
 }
 
-static inline struct gpumap_session *open_session(uint32_t depth,
-						  uint32_t flags)
+static inline struct gpumap_session *
+open_session_of(uint32_t depth, uint32_t flags, uint64_t arena_bytes)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .depth = depth,
 					    .flags = flags,
-					    .arena_bytes = 1 << 20 };
+					    .arena_bytes = arena_bytes };
 	struct gpumap_session *session = NULL;
 
 	EQ(gpumap_session_open(map, &opts, &session), 0);
 	STR(gpumap_refusal(map), "");
 	return session;
+}
+
+static inline struct gpumap_session *open_session(uint32_t depth,
+						  uint32_t flags)
+{
+	return open_session_of(depth, flags, 1 << 20);
+}
+
+/* Its status, or the error of submitting it. */
+static inline int run_job(struct gpumap_session *session, uint32_t row,
+			  const struct gpumap_job *job)
+{
+	struct gpumap_done done = { .status = 1 };
+	int ret = gpumap_submit(session, row, job, 1);
+
+	if (ret == 0)
+		ret = gpumap_wait(session, &done, 1, GPUMAP_NO_DEADLINE);
+	return ret == 1 ? done.status : ret;
 }
 
 static inline uint64_t soon(void)

@@ -195,13 +195,3 @@ void rig_expect(struct hand_client *c, uint32_t first, const int *status,
 		EQ(got, status[i]);
 	}
 }
-
-uint32_t rig_n_done(const struct hand_client *c)
-{
-	uint64_t words[GM_DONE_WORDS];
-	uint32_t n = 0;
-
-	while (n < c->depth && gm_ring_peek(&c->done, GM_DONE_WORDS, n, words))
-		n++;
-	return n;
-}

@@ -75,6 +75,5 @@ void rig_finish(struct rig *r, struct hand_client *c,
 /* Statuses of the next @n completions have to be these, in order of entries. */
 void rig_expect(struct hand_client *c, uint32_t first, const int *status,
 		uint32_t n);
-uint32_t rig_n_done(const struct hand_client *c);
 
 #endif

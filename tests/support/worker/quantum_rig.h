@@ -30,16 +30,6 @@ struct counting {
 	uint32_t n_seen;
 };
 
-static inline uint32_t n_done(const struct hand_client *c)
-{
-	uint64_t words[GM_DONE_WORDS];
-	uint32_t n = 0;
-
-	while (n < c->depth && gm_ring_peek(&c->done, GM_DONE_WORDS, n, words))
-		n++;
-	return n;
-}
-
 static inline int count_run(struct gm_backend_device *dev,
 			    const struct gm_task *task, uint64_t first,
 			    uint64_t count)
@@ -54,7 +44,7 @@ static inline int count_run(struct gm_backend_device *dev,
 	if (bytes > k->largest)
 		k->largest = bytes;
 	if (k->seen)
-		k->n_seen = n_done(k->seen);
+		k->n_seen = hand_n_done(k->seen);
 	return k->rc;
 }
 

@@ -112,6 +112,38 @@ struct gm_entry hand_copy(const struct hand_client *c, uint64_t dst,
 				  .n = n };
 }
 
+struct gm_entry hand_copy_between(const struct hand_client *c,
+				  uint64_t dst_buffer, uint64_t dst,
+				  uint64_t src_buffer, uint64_t src, uint64_t n)
+{
+	struct gm_entry e = hand_copy(c, dst, src, n);
+
+	e.dst_buffer = dst_buffer;
+	e.src_buffer = src_buffer;
+	return e;
+}
+
+struct gm_entry hand_fill(const struct hand_client *c, uint64_t buffer,
+			  uint64_t at, uint64_t n, uint8_t value)
+{
+	return (struct gm_entry){ .op = GPUMAP_OP_FILL,
+				  .incarnation = c->incarnation,
+				  .dst = at,
+				  .n = n,
+				  .value = value,
+				  .dst_buffer = buffer };
+}
+
+uint32_t hand_n_done(const struct hand_client *c)
+{
+	uint64_t words[GM_DONE_WORDS];
+	uint32_t n = 0;
+
+	while (n < c->depth && gm_ring_peek(&c->done, GM_DONE_WORDS, n, words))
+		n++;
+	return n;
+}
+
 uint64_t hand_handle(uint32_t row, uint32_t index)
 {
 	return gm_handle_make(index + 1, GM_BUFFER_DEVICE, row, index);

@@ -72,6 +72,17 @@ struct gm_entry hand_nop(const struct hand_client *c);
 struct gm_entry hand_copy(const struct hand_client *c, uint64_t dst,
 			  uint64_t src, uint64_t n);
 
+/* Of buffers, or of its arena for 0. */
+struct gm_entry hand_copy_between(const struct hand_client *c,
+				  uint64_t dst_buffer, uint64_t dst,
+				  uint64_t src_buffer, uint64_t src,
+				  uint64_t n);
+struct gm_entry hand_fill(const struct hand_client *c, uint64_t buffer,
+			  uint64_t at, uint64_t n, uint8_t value);
+
+/* Completions that it has not taken. */
+uint32_t hand_n_done(const struct hand_client *c);
+
 /* The handle of a buffer of the row's memory: the generation and the index are
  * the same number. */
 uint64_t hand_handle(uint32_t row, uint32_t index);

@@ -53,14 +53,3 @@ void cuda_row(struct row *row)
 	row->more[6] = "--gid";
 	row->more[7] = "0";
 }
-
-struct gm_entry copy_between(const struct hand_client *c, uint64_t dst_buffer,
-			     uint64_t dst, uint64_t src_buffer, uint64_t src,
-			     uint64_t n)
-{
-	struct gm_entry e = hand_copy(c, dst, src, n);
-
-	e.dst_buffer = dst_buffer;
-	e.src_buffer = src_buffer;
-	return e;
-}

@@ -17,8 +17,5 @@
  * fork.  Returns whether there is a card. */
 bool ask_uuid(void);
 void cuda_row(struct row *row);
-struct gm_entry copy_between(const struct hand_client *c, uint64_t dst_buffer,
-			     uint64_t dst, uint64_t src_buffer, uint64_t src,
-			     uint64_t n);
 
 #endif

@@ -19,17 +19,6 @@ static uint64_t alloc_on(struct gpumap_session *s, uint32_t row)
 	return buffer;
 }
 
-static int run(struct gpumap_session *s, uint32_t row,
-	       const struct gpumap_job *job)
-{
-	struct gpumap_done done = { .status = 1 };
-	int ret = gpumap_submit(s, row, job, 1);
-
-	if (ret == 0)
-		ret = gpumap_wait(s, &done, 1, GPUMAP_NO_DEADLINE);
-	return ret == 1 ? done.status : ret;
-}
-
 static struct gpumap_job copy_of(float *to, uint64_t from, uint64_t n)
 {
 	return (struct gpumap_job){ .op = GPUMAP_OP_COPY,
@@ -44,7 +33,7 @@ static uint64_t filled(struct gpumap_session *s, uint32_t row, float value)
 	struct gpumap_job job = fill(NULL, N, value);
 
 	job.dst_buffer = alloc_on(s, row);
-	EQ(run(s, row, &job), 0);
+	EQ(run_job(s, row, &job), 0);
 	return job.dst_buffer;
 }
 
@@ -58,13 +47,13 @@ static void a_row_is_told_once(void)
 				      copy_of(x + 20, a, 10) };
 
 	for (int i = 0; i < 3; i++)
-		EQ(run(s, 0, &jobs[i]), 0);
+		EQ(run_job(s, 0, &jobs[i]), 0);
 	OK(x[9] == 3 && x[10] == 4 && x[20] == 3);
 	EQ(gm_get(&peer.reached), before + 2);
-	EQ(run(s, 2, &jobs[0]), 0);
+	EQ(run_job(s, 2, &jobs[0]), 0);
 	EQ(gm_get(&peer.reached), before + 3);
 	/* The row itself needs no telling. */
-	EQ(run(s, 1, &jobs[0]), 0);
+	EQ(run_job(s, 1, &jobs[0]), 0);
 	EQ(gm_get(&peer.reached), before + 3);
 	gpumap_session_close(s);
 }
@@ -77,18 +66,18 @@ static void the_next_worker_is_told_again(void)
 	float *x = floats(s, 0, N);
 	struct gpumap_job job = copy_of(x, a, N);
 
-	EQ(run(s, 0, &job), 0);
+	EQ(run_job(s, 0, &job), 0);
 	gm_put(&peer.die, 1);
 	while (gm_get(&peer.die) != 0)
 		usleep(1000);
-	EQ(run(s, 0, &job), 0);
+	EQ(run_job(s, 0, &job), 0);
 	OK(x[N - 1] == 5);
 	EQ(gm_get(&peer.reached), before + 2);
 	/* The buffer is gone with the worker of the source, on every row. */
 	gm_put(&peer.die, 2);
 	while (gm_get(&peer.die) != 0)
 		usleep(1000);
-	EQ(run(s, 0, &job), -ESTALE);
+	EQ(run_job(s, 0, &job), -ESTALE);
 	EQ(gm_get(&peer.reached), before + 2);
 	gpumap_session_close(s);
 }
@@ -102,13 +91,13 @@ static void a_job_is_for_one_worker(void)
 	struct gpumap_job job = copy_of(floats(s, 0, N), a, N);
 	int fd = peer_memfd(N * 4, true);
 
-	EQ(run(s, 0, &job), 0);
+	EQ(run_job(s, 0, &job), 0);
 	EQ(gpumap_buffer_register(s, fd, 0, N * 4, 0, &fresh), 0);
 	close(fd);
 	job.dst_buffer = fresh;
 	gm_put(&peer.die_asked, 1);
-	EQ(run(s, 0, &job), -EIO);
-	EQ(run(s, 0, &job), 0);
+	EQ(run_job(s, 0, &job), -EIO);
+	EQ(run_job(s, 0, &job), 0);
 	gpumap_session_close(s);
 }
 
@@ -119,10 +108,10 @@ static void a_free_ends_it_first(void)
 	uint64_t a = filled(s, 1, 6), b = filled(s, 1, 7);
 	struct gpumap_job job = copy_of(floats(s, 0, N), a, N);
 
-	EQ(run(s, 0, &job), 0);
+	EQ(run_job(s, 0, &job), 0);
 	EQ(gpumap_buffer_free(s, a), 0);
 	EQ(gm_get(&peer.unreached), before + 1);
-	EQ(run(s, 0, &job), -ESTALE);
+	EQ(run_job(s, 0, &job), -ESTALE);
 	/* A buffer that no row has been told of. */
 	EQ(gpumap_buffer_free(s, b), 0);
 	EQ(gm_get(&peer.unreached), before + 1);
@@ -143,7 +132,7 @@ static void a_refusal_submits_nothing(void)
 	EQ(gpumap_session_counts(s, &after), 0);
 	EQ(after.submitted, before.submitted);
 	gm_put(&peer.refuse, 0);
-	EQ(run(s, 0, &job), 0);
+	EQ(run_job(s, 0, &job), 0);
 	gpumap_session_close(s);
 }
 
@@ -169,7 +158,7 @@ static void only_the_source_of_a_copy_may_be_elsewhere(void)
 	EQ(gpumap_submit(s, 0, &job, 1), -ERANGE);
 	EQ(gm_get(&peer.reached), before);
 	job.src_at = 0;
-	EQ(run(s, 0, &job), 0);
+	EQ(run_job(s, 0, &job), 0);
 	gpumap_session_close(s);
 }
 

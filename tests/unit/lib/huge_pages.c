@@ -14,17 +14,6 @@
 #include "tests/support/huge_pages.h"
 #include "tests/support/peer/peer_session.h"
 
-static struct gpumap_session *open_large(uint32_t flags)
-{
-	struct gpumap_session_opts opts = { .size = sizeof(opts),
-					    .flags = flags,
-					    .arena_bytes = PEER_RANGE };
-	struct gpumap_session *s = NULL;
-
-	EQ(gpumap_session_open(map, &opts, &s), 0);
-	return s;
-}
-
 static char *take(struct gpumap_session *s, uint32_t row, uint64_t bytes)
 {
 	void *memory = NULL;
@@ -35,7 +24,7 @@ static char *take(struct gpumap_session *s, uint32_t row, uint64_t bytes)
 
 static void large_ones_are_there_and_huge(void)
 {
-	struct gpumap_session *s = open_large(0);
+	struct gpumap_session *s = open_session_of(0, 0, PEER_RANGE);
 	char *large = take(s, 1, PEER_RANGE);
 
 	EQ((uintptr_t)large % HUGE_BLOCK, 0);
@@ -53,7 +42,7 @@ static void large_ones_are_there_and_huge(void)
 
 static void whole_blocks_only(void)
 {
-	struct gpumap_session *s = open_large(0);
+	struct gpumap_session *s = open_session_of(0, 0, PEER_RANGE);
 	char *small = take(s, 0, 64), *large = take(s, 0, PEER_RANGE - 4096);
 	char *least = take(s, 1, HUGE_BLOCK - 64);
 
@@ -67,7 +56,7 @@ static void whole_blocks_only(void)
 /* The worker would touch them for a job, and pay for them. */
 static void small_ones_are_there(void)
 {
-	struct gpumap_session *s = open_large(0);
+	struct gpumap_session *s = open_session_of(0, 0, PEER_RANGE);
 	char *small = take(s, 1, 64), *next;
 
 	EQ(present_bytes(small, 65536), 65536);
@@ -85,7 +74,8 @@ static void small_ones_are_there(void)
 
 static void sparse_ones_wait_to_be_touched(void)
 {
-	struct gpumap_session *s = open_large(GPUMAP_SESSION_SPARSE);
+	struct gpumap_session *s =
+		open_session_of(0, GPUMAP_SESSION_SPARSE, PEER_RANGE);
 	char *large = take(s, 0, PEER_RANGE);
 
 	EQ(present_bytes(large, PEER_RANGE), 0);
@@ -97,7 +87,7 @@ static void sparse_ones_wait_to_be_touched(void)
 
 static void a_refusal_is_no_error(void)
 {
-	struct gpumap_session *s = open_large(0);
+	struct gpumap_session *s = open_session_of(0, 0, PEER_RANGE);
 	char *large;
 
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) {

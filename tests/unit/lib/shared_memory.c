@@ -25,17 +25,6 @@ static struct gpumap_job copy(uint64_t n)
 				    .n = n };
 }
 
-static int run(struct gpumap_session *s, uint32_t row,
-	       const struct gpumap_job *job)
-{
-	struct gpumap_done done = { .status = 1 };
-	int ret = gpumap_submit(s, row, job, 1);
-
-	if (ret == 0)
-		ret = gpumap_wait(s, &done, 1, GPUMAP_NO_DEADLINE);
-	return ret == 1 ? done.status : ret;
-}
-
 /* A sealed file of floats 0, 1, 2 and so on, mapped here. */
 static int numbers(uint64_t bytes, float **ret_at)
 {
@@ -133,28 +122,28 @@ static void a_row_is_told_with_the_first_job(void)
 	in.src_buffer = shared;
 	in.src_at = BYTES / 2;
 	in.dst = x;
-	EQ(run(s, 0, &in), 0);
+	EQ(run_job(s, 0, &in), 0);
 	OK(x[0] == (float)(N + N / 2) && x[N / 2 - 1] == (float)(2 * N - 1));
 	EQ(gm_get(&peer.registered), asked + 1);
 	out.src = x;
 	out.dst_buffer = shared;
-	EQ(run(s, 0, &out), 0);
+	EQ(run_job(s, 0, &out), 0);
 	OK(at[N] == (float)(N + N / 2) && at[N - 1] == (float)(N - 1));
 	EQ(gm_get(&peer.registered), asked + 1);
 	/* A job that does not use it causes no message. */
 	nop.op = GPUMAP_OP_NOP;
 	nop.src_buffer = shared;
-	EQ(run(s, 1, &nop), 0);
+	EQ(run_job(s, 1, &nop), 0);
 	EQ(gm_get(&peer.registered), asked + 1);
 	in.dst_buffer = shared;
 	in.dst_at = 0;
-	EQ(run(s, 1, &in), 0);
+	EQ(run_job(s, 1, &in), 0);
 	EQ(gm_get(&peer.registered), asked + 2);
 	/* The registration outlives a worker: the agent tells the next one. */
 	gm_put(&peer.die, 3);
 	while (gm_get(&peer.die) != 0)
 		usleep(100);
-	EQ(run(s, 0, &out), 0);
+	EQ(run_job(s, 0, &out), 0);
 	EQ(gm_get(&peer.registered), asked + 2);
 	EQ(gpumap_buffer_free(s, shared), -EINVAL);
 	EQ(gpumap_buffer_unexport(s, shared), -EINVAL);
@@ -286,12 +275,12 @@ static void a_buffer_is_two_sessions(void)
 	/* One session finds the bytes that the other has written. */
 	job = fill(NULL, N, 6);
 	job.dst_buffer = mine;
-	EQ(run(s, 2, &job), 0);
+	EQ(run_job(s, 2, &job), 0);
 	x = floats(t, 2, N);
 	job = copy(N);
 	job.dst = x;
 	job.src_buffer = theirs;
-	EQ(run(t, 2, &job), 0);
+	EQ(run_job(t, 2, &job), 0);
 	OK(x[0] == 6 && x[N - 1] == 6);
 	job.src_at = 4;
 	EQ(gpumap_submit(t, 2, &job, 1), -ERANGE);
@@ -304,11 +293,11 @@ static void a_buffer_is_two_sessions(void)
 	job = copy(1);
 	job.dst = x;
 	job.src_buffer = theirs;
-	EQ(run(t, 2, &job), 0);
+	EQ(run_job(t, 2, &job), 0);
 	EQ(gpumap_buffer_import(t, number, 0, &again), -ENOENT);
 	/* The agent, which handed it over, takes it back. */
 	job = (struct gpumap_job){ .op = GPUMAP_OP_NOP };
-	EQ(run(s, 2, &job), 0); /* behind what frees @mine */
+	EQ(run_job(s, 2, &job), 0); /* behind what frees @mine */
 	held = gm_get(&peer.n_buffers);
 	EQ(gpumap_buffer_unregister(t, theirs), -EINVAL);
 	OK(strstr(gpumap_refusal(map), "gpumap_buffer_free()") != NULL);
@@ -319,7 +308,7 @@ static void a_buffer_is_two_sessions(void)
 	job = copy(1);
 	job.dst = x;
 	job.src_buffer = theirs;
-	EQ(run(t, 2, &job), -ESTALE);
+	EQ(run_job(t, 2, &job), -ESTALE);
 	gpumap_session_close(s);
 	gpumap_session_close(t);
 }
@@ -371,7 +360,7 @@ static void a_descriptor_stands_for_an_export(void)
 	   0);
 	EQ(gpumap_buffer_export(s, mine, &number), 0);
 	job.dst_buffer = mine;
-	EQ(run(s, 1, &job), 0);
+	EQ(run_job(s, 1, &job), 0);
 	EQ(gpumap_export_fd(map, number + 1, &info, &fd), -ENOENT);
 	STR(gpumap_refusal(map), "nothing is exported so");
 	before = open_descriptors();

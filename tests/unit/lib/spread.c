@@ -27,17 +27,6 @@ static void put_node(uint32_t row, int node)
 	segment_facts(&file.segment, row, &image);
 }
 
-static struct gpumap_session *open_large(uint32_t flags)
-{
-	struct gpumap_session_opts opts = { .size = sizeof(opts),
-					    .flags = flags,
-					    .arena_bytes = BYTES };
-	struct gpumap_session *s = NULL;
-
-	EQ(gpumap_session_open(map, &opts, &s), 0);
-	return s;
-}
-
 static bool is_zero(const char *memory, uint64_t bytes)
 {
 	for (uint64_t i = 0; i < bytes; i++)
@@ -61,7 +50,7 @@ static int preferred(char *at)
 
 static void it_is_all_there(void)
 {
-	struct gpumap_session *s = open_large(0);
+	struct gpumap_session *s = open_session_of(0, 0, BYTES);
 	void *memory = NULL, *again = NULL;
 	char *bytes;
 
@@ -91,7 +80,7 @@ static void it_is_all_there(void)
 /* An allocation before it may have left memory there, on its own node. */
 static void it_has_no_memory_of_others(void)
 {
-	struct gpumap_session *s = open_large(0);
+	struct gpumap_session *s = open_session_of(0, 0, BYTES);
 	void *memory = NULL, *spread = NULL;
 
 	EQ(gpumap_alloc(s, 0, BYTES, &memory), 0);
@@ -105,7 +94,8 @@ static void it_has_no_memory_of_others(void)
 
 static void a_sparse_one_waits_to_be_touched(void)
 {
-	struct gpumap_session *s = open_large(GPUMAP_SESSION_SPARSE);
+	struct gpumap_session *s =
+		open_session_of(0, GPUMAP_SESSION_SPARSE, BYTES);
 	void *memory = NULL;
 
 	EQ(gpumap_scatter_alloc(s, BYTES, 1, NULL, &memory), 0);
@@ -120,7 +110,7 @@ static void what_has_no_parts_is_as_any_other(void)
 	struct gpumap_scatter_opts opts = { .size = sizeof(opts),
 					    .rows = one,
 					    .n_rows = 1 };
-	struct gpumap_session *s = open_large(0);
+	struct gpumap_session *s = open_session_of(0, 0, BYTES);
 	void *first = NULL, *memory = NULL;
 
 	EQ(gpumap_alloc(s, 0, 64, &first), 0);

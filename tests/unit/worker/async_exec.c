@@ -9,28 +9,6 @@
 
 static struct rig r;
 
-static struct gm_entry copy(const struct hand_client *c, uint64_t dst_buffer,
-			    uint64_t dst, uint64_t src_buffer, uint64_t src,
-			    uint64_t n)
-{
-	struct gm_entry e = hand_copy(c, dst, src, n);
-
-	e.dst_buffer = dst_buffer;
-	e.src_buffer = src_buffer;
-	return e;
-}
-
-static struct gm_entry fill(const struct hand_client *c, uint64_t buffer,
-			    uint64_t at, uint64_t n, uint8_t value)
-{
-	return (struct gm_entry){ .op = GPUMAP_OP_FILL,
-				  .incarnation = c->incarnation,
-				  .dst = at,
-				  .n = n,
-				  .value = value,
-				  .dst_buffer = buffer };
-}
-
 static void entries_end_in_their_order(void)
 {
 	static const int good[5] = { 0 };
@@ -41,15 +19,15 @@ static void entries_end_in_their_order(void)
 
 	s = rig_begin(&r, &c, 64 * KIB, 4, MIB);
 	memset(c.memory, 7, 64 * KIB);
-	e[0] = copy(&c, 0, 512 * KIB, 0, 0, 1000);
+	e[0] = hand_copy_between(&c, 0, 512 * KIB, 0, 0, 1000);
 	e[1] = hand_nop(&c);
-	e[2] = copy(&c, 0, 600 * KIB, 0, 512 * KIB, 1000);
+	e[2] = hand_copy_between(&c, 0, 600 * KIB, 0, 512 * KIB, 1000);
 	e[3] = hand_nop(&c);
-	e[4] = copy(&c, 0, 700 * KIB, 0, 600 * KIB, 1000);
+	e[4] = hand_copy_between(&c, 0, 700 * KIB, 0, 600 * KIB, 1000);
 	rig_submit(&r, &c, s, e, 5);
 	/* All three are under way, none has ended, so neither have the rest. */
 	EQ(r.late.n_started, 3);
-	EQ(rig_n_done(&c), 0);
+	EQ(hand_n_done(&c), 0);
 	EQ(r.late.slice[1].after, 0);
 	EQ(r.late.slice[2].after, 1);
 	EQ(r.late.slice[3].after, 2);
@@ -58,7 +36,7 @@ static void entries_end_in_their_order(void)
 	EQ(state.done, 0);
 
 	rig_land(&r, s, 1);
-	EQ(rig_n_done(&c), 2);
+	EQ(hand_n_done(&c), 2);
 	rig_land(&r, s, 3);
 	rig_expect(&c, 0, good, 5);
 	EQ(memcmp(c.memory, c.memory + 700 * KIB, 1000), 0);
@@ -87,7 +65,7 @@ static void records_are_in_order(void)
 	gm_job_clock_init(&clock, r.journal, 1);
 	clock.trace = ring;
 	s->clock = &clock;
-	e[0] = copy(&c, 0, 512 * KIB, 0, 0, 1000);
+	e[0] = hand_copy_between(&c, 0, 512 * KIB, 0, 0, 1000);
 	e[1] = hand_nop(&c);
 	e[1].flags = GM_ENTRY_MORE;
 	e[2] = hand_second(UINT64_MAX);                /* which is no job */
@@ -117,8 +95,8 @@ static void long_ones_go_in_slices(void)
 	s = rig_begin(&r, &c, 64 * KIB, 3, 4 * MIB);
 	for (uint64_t i = 0; i < MIB; i++)
 		c.memory[i] = (char)(i * 7 + (i >> 9));
-	e[0] = copy(&c, 0, 2 * MIB, 0, 0, MIB + 4);
-	e[1] = copy(&c, 0, 0, 0, 2 * MIB, 16);
+	e[0] = hand_copy_between(&c, 0, 2 * MIB, 0, 0, MIB + 4);
+	e[1] = hand_copy_between(&c, 0, 0, 0, 2 * MIB, 16);
 	rig_submit(&r, &c, s, e, 2);
 	EQ(r.late.n_started, 3); /* of a session, that is all */
 	EQ(r.w.n_in_flight, 3);
@@ -146,11 +124,11 @@ static void a_depth_is_in_flight_at_most(void)
 	uint32_t seen = 0;
 
 	s = rig_begin(&r, &c, MIB, 2, MIB);
-	e[0] = copy(&c, 0, 512 * KIB, 0, 0, 16);
+	e[0] = hand_copy_between(&c, 0, 512 * KIB, 0, 0, 16);
 	for (int i = 1; i < 16; i++)
 		e[i] = hand_nop(&c);
 	rig_submit(&r, &c, s, e, 16);
-	EQ(rig_n_done(&c), 0);
+	EQ(hand_n_done(&c), 0);
 	EQ(s->entries.pos, 15);
 	state = gm_journal_read(s->owed, c.depth);
 	EQ(state.entry, 15);
@@ -178,21 +156,21 @@ static void what_fails_fails_alone(void)
 	struct gm_entry e[6];
 
 	s = rig_begin(&r, &c, 64 * KIB, 2, 2 * MIB);
-	e[0] = copy(&c, 0, MIB, 0, 0, 512 * KIB);
+	e[0] = hand_copy_between(&c, 0, MIB, 0, 0, 512 * KIB);
 	rig_submit(&r, &c, s, e, 1);
 	EQ(r.late.n_started, 2);
 	r.late.land_rc = -EIO;
 	rig_land(&r, s, 1);
 	EQ(r.late.n_started, 2); /* no more of that */
-	EQ(rig_n_done(&c), 0);   /* one of it is under way */
-	e[1] = fill(&c, 0, 0, 100, 9);
+	EQ(hand_n_done(&c), 0);  /* one of it is under way */
+	e[1] = hand_fill(&c, 0, 0, 100, 9);
 	rig_submit(&r, &c, s, e + 1, 1);
 	EQ(r.late.n_started, 3);
 	rig_land_all(&r, s);
 
-	e[2] = fill(&c, 0, 0, 100, 10);
-	e[3] = fill(&c, 0, 100, 100, 11);
-	e[4] = fill(&c, hand_handle(ROW, 5), 0, 1, 1);
+	e[2] = hand_fill(&c, 0, 0, 100, 10);
+	e[3] = hand_fill(&c, 0, 100, 100, 11);
+	e[4] = hand_fill(&c, hand_handle(ROW, 5), 0, 1, 1);
 	e[5] = hand_nop(&c);
 	r.late.start_rc = -ENOMEM;
 	rig_submit(&r, &c, s, e + 2, 4);
@@ -216,7 +194,7 @@ static void without_room_it_waits_for_others(void)
 	sa = rig_attach(&r, &a);
 	sb = rig_attach(&r, &b);
 	r.late.room = 1;
-	e = fill(&a, 0, 0, 10, 1);
+	e = hand_fill(&a, 0, 0, 10, 1);
 	hand_submit(&a, &e, 1);
 	hand_submit(&b, &e, 1);
 	rig_serve(&r, sa);
@@ -250,7 +228,7 @@ static void sessions_overtake_each_other(void)
 	hand_open(&b, 2, 1, ROW, 16, MIB);
 	sa = rig_attach(&r, &a);
 	sb = rig_attach(&r, &b);
-	e = fill(&a, 0, 0, 10, 1);
+	e = hand_fill(&a, 0, 0, 10, 1);
 	hand_submit(&a, &e, 1);
 	hand_submit(&b, &e, 1);
 	rig_serve(&r, sa);
@@ -258,7 +236,7 @@ static void sessions_overtake_each_other(void)
 	late_land(&r.late, 2);
 	rig_serve(&r, sa);
 	rig_serve(&r, sb);
-	EQ(rig_n_done(&a), 0);
+	EQ(hand_n_done(&a), 0);
 	rig_expect(&b, 0, good, 1);
 	late_land(&r.late, 1);
 	rig_serve(&r, sa);
@@ -278,12 +256,12 @@ static void buffers_come_and_go_in_order(void)
 
 	s = rig_begin(&r, &c, 64 * KIB, 4, MIB);
 	memset(c.memory, 5, 1000);
-	e[0] = copy(&c, 0, 2000, 0, 0, 1000);
+	e[0] = hand_copy_between(&c, 0, 2000, 0, 0, 1000);
 	e[1] = hand_alloc(&c, x, 1000, 0);
-	e[2] = copy(&c, x, 0, 0, 2000, 1000);
-	e[3] = copy(&c, 0, 4000, x, 0, 1000);
+	e[2] = hand_copy_between(&c, x, 0, 0, 2000, 1000);
+	e[3] = hand_copy_between(&c, 0, 4000, x, 0, 1000);
 	e[4] = hand_free(&c, x);
-	e[5] = copy(&c, 0, 0, x, 0, 1000);
+	e[5] = hand_copy_between(&c, 0, 0, x, 0, 1000);
 	e[6] = hand_alloc(&c, y, 1000, 0);
 	rig_submit(&r, &c, s, e, 7);
 	/* The fence waits for what is before it. */
@@ -292,7 +270,7 @@ static void buffers_come_and_go_in_order(void)
 	rig_land_all(&r, s);
 	EQ(r.late.n_buffers, 1);
 	EQ(r.late.n_started, 3);
-	EQ(rig_n_done(&c), 2);
+	EQ(hand_n_done(&c), 2);
 	/* Freed, and used by what is under way: it stays. */
 	EQ(gm_buffers_find(&s->buffers, x) == NULL, 1);
 	rig_land(&r, s, 2);
@@ -329,7 +307,7 @@ static void handles_and_quotas_are_checked(void)
 	e[5] = hand_alloc(&c, hand_handle(ROW, GM_BUFFERS_MAX), 16, 0);
 	e[6] = hand_alloc(&c, hand_handle(ROW, 2), 0, 0);
 	e[7] = hand_free(&c, x + (UINT64_C(1) << 32));
-	e[8] = fill(&c, x, 2048, 1, 1);
+	e[8] = hand_fill(&c, x, 2048, 1, 1);
 	/* The allocation fits as requested, and not as rounded up. */
 	e[9] = hand_alloc(&c, hand_handle(ROW, 3), 2047 - 255, 0);
 	e[10] = hand_free(&c, x);
@@ -340,7 +318,7 @@ static void handles_and_quotas_are_checked(void)
 	c.quota = 4096;
 	s->buffers.budget->quota = 4095;
 	rig_submit(&r, &c, s, e, 9);
-	EQ(rig_n_done(&c), 9);
+	EQ(hand_n_done(&c), 9);
 	rig_submit(&r, &c, s, e + 9, 1);
 	s->buffers.budget->quota = 4096;
 	rig_submit(&r, &c, s, e + 10, 4);
@@ -394,18 +372,18 @@ static void the_arena_is_reached_in_parts(void)
 	s->range_bytes = MIB;
 	EQ(gm_async_exec_open(s, r.w.dev), 0);
 	EQ(s->n_reached, 4);
-	e[0] = fill(&c, 0, 2 * MIB, 16, 1);
+	e[0] = hand_fill(&c, 0, 2 * MIB, 16, 1);
 	rig_submit(&r, &c, s, e, 1);
 	EQ(r.late.n_reached, 1);
 	EQ(s->reached[2] != NULL, 1);
 	EQ(r.late.slice[1].task.dst_address != 0, 0); /* decoded before that */
 	r.late.reach_rc = -ENOMEM;
-	e[1] = copy(&c, 0, 2 * MIB + 100, 0, 0, 16);
+	e[1] = hand_copy_between(&c, 0, 2 * MIB + 100, 0, 0, 16);
 	rig_submit(&r, &c, s, e + 1, 1);
 	r.late.reach_rc = 0;
 	/* Over a border, both sides of it. */
-	e[2] = copy(&c, 0, MIB - 8, 0, 3 * MIB - 8, 16);
-	e[3] = fill(&c, 0, 3 * MIB - 8, 8, 3);
+	e[2] = hand_copy_between(&c, 0, MIB - 8, 0, 3 * MIB - 8, 16);
+	e[3] = hand_fill(&c, 0, 3 * MIB - 8, 8, 3);
 	rig_submit(&r, &c, s, e + 2, 2);
 	rig_land_all(&r, s);
 	rig_expect(&c, 0, want, 4);
@@ -425,7 +403,7 @@ static void who_leaves_waits_for_its_slices(void)
 
 	s = rig_begin(&r, &c, 64 * KIB, 2, MIB);
 	e[0] = hand_alloc(&c, x, 512 * KIB, 0);
-	e[1] = fill(&c, x, 0, 512 * KIB, 1);
+	e[1] = hand_fill(&c, x, 0, 512 * KIB, 1);
 	e[2] = hand_free(&c, x);
 	rig_submit(&r, &c, s, e, 3);
 	EQ(r.late.n_started, 2);
@@ -459,7 +437,7 @@ static void asleep_it_is_looked_after(void)
 
 	s = rig_begin(&r, &c, 64 * KIB, 2, MIB);
 	for (int i = 0; i < 3; i++)
-		e[i] = fill(&c, 0, 0, 10, (uint8_t)i);
+		e[i] = hand_fill(&c, 0, 0, 10, (uint8_t)i);
 	rig_submit(&r, &c, s, e, 1);
 	OK(!gm_async_exec_may_sleep(&r.w)); /* it is awake */
 	OK(gm_run_queue_park(&r.w, s));
@@ -517,7 +495,7 @@ static void a_lost_device_ends_the_worker(void)
 					 -1);
 		s = rig_attach(&r, &c);
 		e[0] = hand_nop(&c);
-		e[1] = fill(&c, 0, 0, 10, 1);
+		e[1] = hand_fill(&c, 0, 0, 10, 1);
 		rig_submit(&r, &c, s, e, 2);
 		r.late.lost = true;
 		rig_serve(&r, s);
@@ -532,7 +510,7 @@ static void a_lost_device_ends_the_worker(void)
 	waitpid(child, &status, 0);
 	OK(WIFEXITED(status));
 	EQ(WEXITSTATUS(status), 1);
-	EQ(rig_n_done(&c), 1);
+	EQ(hand_n_done(&c), 1);
 	hand_close(&c, ROW);
 	rig_close(&r);
 }
@@ -551,7 +529,7 @@ static void breaches_end_the_session(void)
 	gm_async_exec_serve(&r.w, s);
 	OK(s->halted);
 	STR(s->why, "unknown flag");
-	EQ(rig_n_done(&c), 1);
+	EQ(hand_n_done(&c), 1);
 	rig_finish(&r, &c, s);
 }
 

@@ -38,7 +38,7 @@ static int what_is_begun_is_ended(void)
 	wire.type = GM_WIRE_LEAVE;
 	rig_tell(&r, &wire, NULL);
 	gm_worker_run(&r.w);
-	missed = (rig_n_done(&c[0]) != 1) + (rig_n_done(&c[1]) != 1);
+	missed = (hand_n_done(&c[0]) != 1) + (hand_n_done(&c[1]) != 1);
 	for (uint32_t i = 0; i < 2; i++) {
 		EQ(rig_hear(&r, &wire, 10000), GM_WIRE_ATTACHED);
 		EQ(wire.status, 0);

@@ -9,17 +9,6 @@
 
 static struct rig r;
 
-static struct gm_entry copy(const struct hand_client *c, uint64_t dst_buffer,
-			    uint64_t dst, uint64_t src_buffer, uint64_t src,
-			    uint64_t n)
-{
-	struct gm_entry e = hand_copy(c, dst, src, n);
-
-	e.dst_buffer = dst_buffer;
-	e.src_buffer = src_buffer;
-	return e;
-}
-
 #define CROWD  3u
 #define OWN    3u /* buffers of each */
 #define EACH   (16 * KIB)
@@ -110,7 +99,8 @@ static void join(struct member *m, uint32_t i)
 	m->submitted = OWN;
 	rig_serve(&r, m->s);
 	for (uint32_t k = 0; k < OWN; k++) {
-		e[k] = copy(&m->c, hand_handle(ROW, k + 1), 0, 0, 0, EACH);
+		e[k] = hand_copy_between(&m->c, hand_handle(ROW, k + 1), 0, 0,
+					 0, EACH);
 		hand_submit(&m->c, &e[k], 1);
 		m->submitted++;
 	}
@@ -131,8 +121,8 @@ static uint32_t leave(struct member *m)
 	settle(m);
 	m->wrong += m->taken != m->submitted;
 	for (uint32_t k = 0; k <= OWN; k++) {
-		struct gm_entry e =
-			copy(&m->c, 0, 0, hand_handle(ROW, k), 0, EACH);
+		struct gm_entry e = hand_copy_between(
+			&m->c, 0, 0, hand_handle(ROW, k), 0, EACH);
 
 		if (k) {
 			hand_submit(&m->c, &e, 1);

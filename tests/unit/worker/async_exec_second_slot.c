@@ -9,16 +9,6 @@
 
 static struct rig r;
 
-static struct gm_entry fill(const struct hand_client *c, uint64_t at,
-			    uint64_t n, uint8_t value)
-{
-	return (struct gm_entry){ .op = GPUMAP_OP_FILL,
-				  .incarnation = c->incarnation,
-				  .dst = at,
-				  .n = n,
-				  .value = value };
-}
-
 /* Second slots are entries of their own here, too: behind their first. */
 static void second_slots_follow_their_first(void)
 {
@@ -31,9 +21,9 @@ static void second_slots_follow_their_first(void)
 	e[0] = hand_copy(&c, MIB, 0, 256 * KIB);
 	e[1] = hand_second(UINT64_MAX);
 	e[2] = hand_nop(&c);
-	e[3] = fill(&c, 0, 100, 9);
+	e[3] = hand_fill(&c, 0, 0, 100, 9);
 	e[4] = hand_second(1); /* long ago */
-	e[5] = fill(&c, 100, 100, 9);
+	e[5] = hand_fill(&c, 0, 100, 100, 9);
 	e[0].flags = e[3].flags = GM_ENTRY_MORE;
 	rig_submit(&r, &c, s, e, 6);
 	EQ(s->entries.pos, 1); /* it has slices left to start */
@@ -111,7 +101,7 @@ static void slots_come_in_pairs(void)
 		gm_async_exec_serve(&r.w, s);
 		OK(s->halted);
 		STR(s->why, why[i]);
-		EQ(rig_n_done(&c), 0);
+		EQ(hand_n_done(&c), 0);
 		rig_finish(&r, &c, s);
 	}
 }
@@ -135,7 +125,7 @@ static void what_is_taken_back_is_not_begun(void)
 	rig_expect(&c, 0, made, 1);
 	EQ(r.late.n_buffers, 1);
 	e[0] = hand_nop(&c);
-	e[1] = fill(&c, 0, 100, 9);
+	e[1] = hand_fill(&c, 0, 0, 100, 9);
 	e[2] = hand_free(&c, x);
 	e[3] = hand_alloc(&c, y, 1000, 0);
 	e[4] = hand_nop(&c);
@@ -159,9 +149,9 @@ static void one_is_taken_back(void)
 	struct gm_entry e[4];
 
 	s = rig_begin(&r, &c, 64 * KIB, 2, MIB);
-	e[0] = fill(&c, 0, 100, 1);
-	e[1] = fill(&c, 0, 100, 2);
-	e[2] = fill(&c, 0, 100, 3);
+	e[0] = hand_fill(&c, 0, 0, 100, 1);
+	e[1] = hand_fill(&c, 0, 0, 100, 2);
+	e[2] = hand_fill(&c, 0, 0, 100, 3);
 	e[3] = hand_nop(&c);
 	rig_submit(&r, &c, s, e, 1);
 	rig_slow(&r);
@@ -189,7 +179,7 @@ static void who_may_begin_is_not_parked(void)
 	struct gm_entry e;
 
 	s = rig_begin(&r, &c, 64 * KIB, 2, 2 * MIB);
-	e = fill(&c, 0, 10, 1);
+	e = hand_fill(&c, 0, 0, 10, 1);
 	hand_submit(&c, &e, 1);
 	gm_async_exec_serve(&r.w, s);
 	OK(!gm_async_exec_due(&r.w, s));

@@ -24,13 +24,13 @@ static void no_ops_are_answered_in_batches(void)
 	hand_submit(&c, e, 100);
 	OK(gm_turn_due(s));
 	EQ(gm_quantum_serve(s, &k.dev), GM_TURN_ENTRIES);
-	EQ(n_done(&c), GM_TURN_ENTRIES);
+	EQ(hand_n_done(&c), GM_TURN_ENTRIES);
 	while (gm_turn_due(s))
 		gm_quantum_serve(s, &k.dev);
 	for (uint32_t i = 0; i < 100; i++)
 		if (!hand_take(&c, &pos, &status) || pos != i || status != 0)
 			OK(!"a completion is missing or out of order");
-	EQ(n_done(&c), 0);
+	EQ(hand_n_done(&c), 0);
 	EQ(k.runs, 0);
 	EQ(gm_get(&journal->completed), 100);
 	EQ(gm_get(&s->owed->next), 100);
@@ -55,7 +55,7 @@ static void half_a_turn_is_visible_during_the_other(void)
 	EQ(gm_quantum_serve(s, &k.dev), GM_TURN_BATCH + 4);
 	EQ(k.runs, 1);
 	EQ(k.n_seen, GM_TURN_BATCH);
-	EQ(n_done(&c), GM_TURN_BATCH + 4);
+	EQ(hand_n_done(&c), GM_TURN_BATCH + 4);
 	stop(&c, s);
 }
 
@@ -107,7 +107,7 @@ static void a_breach_stops_everything_behind_it(void)
 	hand_submit(&c, e, 4);
 	EQ(gm_quantum_serve(s, &k.dev), 2);
 	STR(s->why, "unknown operation");
-	EQ(n_done(&c), 2);
+	EQ(hand_n_done(&c), 2);
 	EQ(s->entries.pos, 2);
 	stop(&c, s);
 }
@@ -136,7 +136,7 @@ static void second_slots_end_by_themselves(void)
 	e[0].flags = e[2].flags = e[4].flags = GM_ENTRY_MORE;
 	hand_submit(&c, e, 7);
 	EQ(fast_turn(s, &k), 2);
-	EQ(n_done(&c), 2);
+	EQ(hand_n_done(&c), 2);
 
 	/* The job has begun and its second slot has not been read. */
 	state = gm_journal_read(s->owed, c.depth);

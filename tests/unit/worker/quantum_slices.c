@@ -27,7 +27,7 @@ static void long_jobs_go_in_slices(void)
 	OK(!k.gap);
 	EQ(k.runs, 11);
 	EQ(turns, 11);
-	EQ(n_done(&c), 2);
+	EQ(hand_n_done(&c), 2);
 	stop(&c, s);
 }
 
@@ -115,7 +115,7 @@ static void nobody_waits_for_the_long_job_behind(void)
 	EQ(fast_turn(s, &k), 2);
 	while (gm_turn_due(s))
 		fast_turn(s, &k);
-	EQ(n_done(&c), 4);
+	EQ(hand_n_done(&c), 4);
 	stop(&c, s);
 }
 

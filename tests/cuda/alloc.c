@@ -76,11 +76,8 @@ static void leave_little(void)
 /* And the agent has seen it. */
 static void take_most(struct gpumap_session *session, uint64_t *ret_name)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
 	EQ(allocate(session, GPUMAP_NO_DEADLINE, ret_name), 0);
-	while (story_device(map, 0).free_bytes >= BYTES && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_device(map, 0).free_bytes >= BYTES);
 	OK(story_device(map, 0).free_bytes < BYTES);
 }
 
@@ -112,12 +109,9 @@ static struct gpumap_session *be_busy(uint32_t copy_ms)
 /* No session has memory any more, and the card is well. */
 static void is_calm(struct gpumap_session *session)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
 	cuda_scene_mend(&stage_scene);
 	gpumap_session_close(session);
-	while (gpumap_session_list(map, NULL, 0) != 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(gpumap_session_list(map, NULL, 0) != 0);
 	EQ(gpumap_session_list(map, NULL, 0), 0);
 }
 

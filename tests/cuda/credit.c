@@ -102,10 +102,7 @@ static uint64_t scene_free(void)
 
 static bool is_left(uint64_t bytes)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (may_be_reserved() != bytes && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(may_be_reserved() != bytes);
 	return EQ(may_be_reserved(), bytes);
 }
 

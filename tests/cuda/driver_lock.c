@@ -21,10 +21,7 @@ typedef uint64_t count_fn(struct cuda_scene *scene, uint32_t gpu);
 
 static bool wait_for_more(count_fn *count, uint32_t gpu, uint64_t than)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (count(&scene, gpu) <= than && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(count(&scene, gpu) <= than);
 	return count(&scene, gpu) > than;
 }
 

@@ -201,11 +201,9 @@ static void lost_cards_are_waited_for(void)
 static void strangers_xids_are_counted(void)
 {
 	uint64_t xids = story_device(map, 1).xids;
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 
 	cuda_scene_add(&scene, "row %u: xid 31", card());
-	while (story_device(map, 1).xids == xids && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_device(map, 1).xids == xids);
 	EQ(story_device(map, 1).xids, xids + 1);
 	EQ(story_device(map, 1).last_xid, 31);
 	EQ(story_device(map, 1).state, GPUMAP_DEVICE_READY);

@@ -65,11 +65,7 @@ static uint64_t left(uint32_t row)
 /* The agent says the same. */
 static void is_told(uint32_t row)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (story_device(map, row).free_bytes != left(row) &&
-	       story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_device(map, row).free_bytes != left(row));
 	EQ(story_device(map, row).free_bytes, left(row));
 }
 

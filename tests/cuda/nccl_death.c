@@ -206,11 +206,7 @@ static void a_worker_is_killed(const struct shape *s)
 
 static void is_back(uint32_t row)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (story_device(map, row).state != GPUMAP_DEVICE_READY &&
-	       story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_device(map, row).state != GPUMAP_DEVICE_READY);
 	EQ(story_device(map, row).state, GPUMAP_DEVICE_READY);
 }
 

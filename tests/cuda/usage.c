@@ -65,10 +65,7 @@ static uint64_t has(uint32_t uid)
 /* A session that was closed is told of until its worker has let go of it. */
 static void nobody_has_anything(void)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (gpumap_usage_list(map, NULL, 0) != 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(gpumap_usage_list(map, NULL, 0) != 0);
 	EQ(gpumap_usage_list(map, NULL, 0), 0);
 }
 

@@ -203,8 +203,6 @@ static inline void *nccl_drain_wait(void *arg)
 
 static inline bool nccl_drain_begin(uint32_t row, struct nccl_drain *ret_drain)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
 	*ret_drain =
 		(struct nccl_drain){ .map = story_attach(&agent), .row = row };
 	if (!OK(ret_drain->map != NULL) ||
@@ -212,9 +210,8 @@ static inline bool nccl_drain_begin(uint32_t row, struct nccl_drain *ret_drain)
 			       ret_drain),
 		0))
 		return false;
-	while (story_device(map, row).state != GPUMAP_DEVICE_DRAINING &&
-	       story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_device(map, row).state !=
+			 GPUMAP_DEVICE_DRAINING);
 	return EQ(story_device(map, row).state, GPUMAP_DEVICE_DRAINING);
 }
 
@@ -229,10 +226,7 @@ static inline int nccl_drain_end(struct nccl_drain *drain)
 /* Wait for the end of the row's own worker. */
 static inline void nccl_is_left(uint32_t row)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (story_device(map, row).worker_pid != 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_device(map, row).worker_pid != 0);
 	EQ(story_device(map, row).worker_pid, 0);
 }
 

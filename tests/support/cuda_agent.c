@@ -199,13 +199,11 @@ uint32_t cuda_scene_leaks(struct cuda_scene *scene)
 
 void cuda_scene_end(struct cuda_scene *scene)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	const struct fake_board *board = scene->hw.board;
 	char path[FAKE_NODE_BYTES];
 
 	/* A killed process may take some time to end. */
-	while (cuda_scene_leaks(scene) && story_now() < until)
-		story_nap(20000);
+	STORY_WAIT_WHILE(cuda_scene_leaks(scene));
 	EQ(cuda_scene_leaks(scene), 0);
 	for (uint32_t i = 0; i < board->n_gpus; i++) {
 		for (int k = 0; k < FAKE_NODES; k++) {

@@ -133,10 +133,8 @@ static inline struct gpumap_job odd_job(uint64_t program, uint32_t *memory,
 static inline bool goes_on(const uint32_t *memory)
 {
 	const volatile uint32_t *began = memory + 4;
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 
-	while (!*began && story_now() < until)
-		story_nap(500);
+	STORY_WAIT_WHILE(!*began);
 	return *began == 1;
 }
 
@@ -192,19 +190,13 @@ static inline bool has_lock(uint32_t row)
 
 static inline bool unlocked_soon(uint32_t row)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (has_lock(row) && story_now() < until)
-		story_nap(2000);
+	STORY_WAIT_WHILE(has_lock(row));
 	return !has_lock(row);
 }
 
 static inline bool gone_soon(pid_t pid)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (story_lives(pid) && story_now() < until)
-		story_nap(2000);
+	STORY_WAIT_WHILE(story_lives(pid));
 	return !story_lives(pid);
 }
 

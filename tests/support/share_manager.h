@@ -75,10 +75,7 @@ static inline void stop(int signal)
 /* Wait until the manager has so many descriptors. */
 static inline bool comes_to(unsigned n)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (*(volatile unsigned *)&store.n != n && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(*(volatile unsigned *)&store.n != n);
 	return EQ(store.n, n);
 }
 

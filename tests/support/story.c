@@ -168,12 +168,9 @@ bool story_sees(pid_t pid, int n)
 
 void story_lets_go(pid_t pid, const char *what)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
 	if (!story_sees(pid, 1))
 		return;
-	while (story_holds(pid, what) > 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_holds(pid, what) > 0);
 	if (!OK(story_holds(pid, what) <= 0))
 		NOTE("%s is held", what);
 }

@@ -43,6 +43,12 @@ int story_rounds_or(int n);
 uint64_t story_now(void);
 void story_nap(long us);
 
+/* Wait as long as @holds, and against hanging no longer than the limit. */
+#define STORY_WAIT_WHILE(holds)                              \
+	for (uint64_t until_ = story_now() + STORY_LIMIT_NS; \
+	     (holds) && story_now() < until_;)               \
+	story_nap(1000)
+
 /* Not the same instant in any two rounds, and the same in every run. */
 long story_moment(int round, long most_us);
 

@@ -188,7 +188,6 @@ static void an_old_cluster_is_stale(void)
 {
 	struct gpumap_cluster_request request =
 		cluster_request(NULL, 0, GPUMAP_CLUSTER_HEARD);
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 
 	request.limit_ns = UINT64_C(600000000000);
 	EQ(gpumap_cluster_publish(map, &request), 0);
@@ -200,8 +199,7 @@ static void an_old_cluster_is_stale(void)
 	OK(read_cluster().age_ns >= 20000000);
 	request.limit_ns = 1000;
 	EQ(gpumap_cluster_publish(map, &request), 0);
-	while (read_cluster().stale == 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(read_cluster().stale == 0);
 	EQ(read_cluster().stale, 1);
 }
 

@@ -45,7 +45,6 @@ static bool is_in_hand(void)
  * before the map was. */
 static bool overtakes(int try)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	bool before = false;
 	char name[16];
 	int status = -1;
@@ -62,8 +61,7 @@ static bool overtakes(int try)
 
 		_exit(own ? -gpumap_layers_publish(own, &request) : 255);
 	}
-	while (!is_in_hand() && !has_map(name) && story_now() < until)
-		story_nap(200);
+	STORY_WAIT_WHILE(!is_in_hand() && !has_map(name));
 	if (!has_map(name)) {
 		EQ(publish((uint32_t)try + 2), 0);
 		before = !has_map(name);

@@ -553,7 +553,6 @@ static void another_share_is_not_held(const struct shards *s)
 /* With one it holds them by each next agent. */
 static void it_holds_them_over_a_restart(const struct shards *s)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gpumap_share_info info = { .size = sizeof(info) };
 	pid_t pid;
 
@@ -565,10 +564,9 @@ static void it_holds_them_over_a_restart(const struct shards *s)
 	OK(comes_to("holding it"));
 	for (unsigned i = 0; i < 2; i++) {
 		kill(agent_main_pid(&agent), i ? SIGTERM : SIGKILL);
-		while ((agent_count_log(&agent, "event=share_opened") < i + 1 ||
-			agent_count_log(&agent, "event=ready") < i + 2) &&
-		       story_now() < until)
-			story_nap(2000);
+		STORY_WAIT_WHILE(
+			agent_count_log(&agent, "event=share_opened") < i + 1 ||
+			agent_count_log(&agent, "event=ready") < i + 2);
 		EQ(gpumap_share_list(map, &info, 1), 1);
 		EQ(info.n_holders, 1);
 		EQ(info.pid, pid);

@@ -57,10 +57,7 @@ static struct gpumap_share_info shared(const char *name)
 /* The session of a command ends a little later than the command. */
 static bool has_holders(const char *name, uint32_t n)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (shared(name).n_holders != n && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(shared(name).n_holders != n);
 	return EQ(shared(name).n_holders, n) && shared(name).share != 0;
 }
 

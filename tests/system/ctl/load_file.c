@@ -92,10 +92,7 @@ static int shares(void)
 
 static bool comes_to_none(void)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (shares() != 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(shares() != 0);
 	return shares() == 0;
 }
 

@@ -44,15 +44,13 @@ static void *write_it(void *arg)
  * from @page of it. */
 static void begin_hold(struct hold *hold, int fd, const void *page)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	uint64_t before = fuse.orders->unanswered;
 
 	hold->fd = fd;
 	hold->page = page;
 	if (pthread_create(&hold->thread, NULL, write_it, hold) != 0)
 		exit(99);
-	while (fuse.orders->unanswered == before && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(fuse.orders->unanswered == before);
 	OK(fuse.orders->unanswered > before);
 }
 
@@ -83,11 +81,9 @@ static void others_are_served(void)
 static void sessions_are_listed(void)
 {
 	struct gpumap *map = story_attach(&agent);
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gpumap_session_info info[4];
 
-	while (gpumap_session_list(map, info, 4) > 1 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(gpumap_session_list(map, info, 4) > 1);
 	EQ(gpumap_session_list(map, info, 4), 1);
 	gpumap_detach(map);
 }
@@ -194,7 +190,6 @@ static void hold_folder_and_pin(const struct fuse *own, int answer, void *page)
 {
 	struct gm_object_name pin = { .kind = GM_KIND_LAYERS, .name = "other" };
 	struct client client = { .page = page };
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gm_pin_reply reply;
 	pthread_t threads[2];
 	char name[64];
@@ -208,8 +203,7 @@ static void hold_folder_and_pin(const struct fuse *own, int answer, void *page)
 	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", client.maker);
 	stat = open(name, O_RDONLY | O_CLOEXEC);
 	pthread_create(&threads[1], NULL, read_folder, &client);
-	while (own->orders->unanswered == 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(own->orders->unanswered == 0);
 	pthread_barrier_wait(&client.began);
 	if (status == 0)
 		status = is_stuck(stat) ? raw_ask(&c, GM_CONTROL_PIN, &pin,

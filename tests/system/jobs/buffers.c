@@ -545,14 +545,12 @@ static void a_row_is_not_for_one_alone(void)
 static void wake_workers(void)
 {
 	struct gpumap_session *session = session_open();
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	void *memory;
 
 	for (uint32_t row = 0; row < ROWS; row++)
 		EQ(gpumap_alloc(session, row, 64, &memory), 0);
 	gpumap_session_close(session);
-	while (gpumap_session_list(map, NULL, 0) != 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(gpumap_session_list(map, NULL, 0) != 0);
 }
 
 TAP_CASE()

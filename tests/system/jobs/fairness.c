@@ -131,7 +131,6 @@ static pid_t worker_now(void)
  * second apart. */
 static bool count(pid_t worker, uint32_t percent)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	uint32_t least;
 
 	n_failed = 0;
@@ -142,8 +141,7 @@ static bool count(pid_t worker, uint32_t percent)
 		return false;
 	}
 	kill(worker, SIGCONT);
-	while (take(false) < percent && !any_is_done() && story_now() < until)
-		story_nap(500);
+	STORY_WAIT_WHILE(take(false) < percent && !any_is_done());
 	if (!process_stop(worker))
 		return false;
 	least = take(false);

@@ -205,10 +205,7 @@ static int live(const struct mark *m, const char *point, const char *ticket)
 
 static void nobody_has_anything(struct gpumap *map)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (gpumap_usage_list(map, NULL, 0) != 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(gpumap_usage_list(map, NULL, 0) != 0);
 	EQ(gpumap_usage_list(map, NULL, 0), 0);
 }
 
@@ -216,10 +213,7 @@ static void nobody_has_anything(struct gpumap *map)
  * take a moment. */
 static void holds_no_more(pid_t pid, int most, const char *who)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (story_holds(pid, NULL) > most && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_holds(pid, NULL) > most);
 	if (!OK(story_holds(pid, NULL) <= most))
 		NOTE("%s has %d descriptors, %d without a death", who,
 		     story_holds(pid, NULL), most);
@@ -340,10 +334,7 @@ static void mend(const char *fault)
 /* The agent that has ended leaves nothing on the cards. */
 static void nothing_is_left(void)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (cuda_scene_leaks(&stage_scene) && story_now() < until)
-		story_nap(20000);
+	STORY_WAIT_WHILE(cuda_scene_leaks(&stage_scene));
 	EQ(cuda_scene_leaks(&stage_scene), 0);
 }
 

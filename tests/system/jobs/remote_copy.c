@@ -575,10 +575,7 @@ static bool holds_no_more(int held)
  * has ended since. */
 static void nothing_is_left(int held)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (!holds_no_more(held) && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(!holds_no_more(held));
 	OK(story_holds(agent.pid, NULL) <= held);
 	EQ(story_holds(agent.pid, "gpumap-stage"), 0);
 	for (uint32_t row = 0; row < ROWS; row++) {

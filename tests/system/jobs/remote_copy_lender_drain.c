@@ -88,16 +88,14 @@ static bool begin(const char *more)
 
 static pid_t drain(uint32_t row)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	pid_t pid = fork();
 
 	if (pid == 0) {
 		map = story_attach(&agent);
 		_exit(!map || gpumap_device_drain(map, row) != 0);
 	}
-	while (story_device(map, row).state != GPUMAP_DEVICE_DRAINING &&
-	       story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_device(map, row).state !=
+			 GPUMAP_DEVICE_DRAINING);
 	EQ(story_device(map, row).state, GPUMAP_DEVICE_DRAINING);
 	return pid;
 }

@@ -175,10 +175,7 @@ static void get_stuck(struct gpumap_session **sessions, int n, int fd)
 
 static bool no_session_is_left(void)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (gpumap_session_list(map, NULL, 0) != 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(gpumap_session_list(map, NULL, 0) != 0);
 	return gpumap_session_list(map, NULL, 0) == 0;
 }
 
@@ -242,7 +239,6 @@ static void others_load_meanwhile(void)
  * now. */
 static int reads_of_another(int fd)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gpumap_session *session;
 	struct gpumap_job job;
 	uint64_t file = 0;
@@ -259,8 +255,7 @@ static int reads_of_another(int fd)
 	job = load_job(file, 0, 4 * MIB, memory);
 	if (gpumap_submit(session, 0, &job, 1) != 0)
 		return 103;
-	while (fuse.orders->held < DEPTH && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(fuse.orders->held < DEPTH);
 	return (int)fuse.orders->held;
 }
 
@@ -355,7 +350,6 @@ static void reads_of_who_has_left_are_cancelled(void)
 /* The same for a load whose entry has ended with -ETIME. */
 static void reads_past_the_deadline_are_cancelled(void)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gpumap_session *session;
 	struct gpumap_job job;
 	char *memory;
@@ -369,9 +363,7 @@ static void reads_past_the_deadline_are_cancelled(void)
 	job = load_job(load_register(session, fd), 0, 4 * MIB, memory);
 	job.deadline_ns = story_now() + 100 * MS;
 	EQ(story_run(session, 0, &job), -ETIME);
-	while (fuse.orders->n_interrupted < fuse.orders->unanswered &&
-	       story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(fuse.orders->n_interrupted < fuse.orders->unanswered);
 	OK(fuse.orders->unanswered > 0);
 	OK(fuse.orders->n_interrupted >= fuse.orders->unanswered);
 	fuse.orders->interruptible = false;

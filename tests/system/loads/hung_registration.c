@@ -29,7 +29,6 @@ static char path[160];
  * file would wait for its end.  Returns the writing process. */
 static pid_t begin_write(void)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -37,8 +36,7 @@ static pid_t begin_write(void)
 
 		_exit(pwrite(fd, "", 1, 0) != 1);
 	}
-	while (fuse.orders->n_written == 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(fuse.orders->n_written == 0);
 	OK(fuse.orders->n_written > 0);
 	return pid;
 }

@@ -144,11 +144,9 @@ static bool charges_once(void)
  * another may be seen twice, or not at all. */
 static bool is_once(void)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	bool is;
 
-	while (!(is = charges_once()) && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(!(is = charges_once()));
 	if (!is)
 		NOTE("%lu bytes are charged", (unsigned long)charged());
 	return is;

@@ -64,26 +64,20 @@ static void release(void)
 /* Submit the LOADs.  The reads of the first begin and get no answer. */
 static void hold(struct loads *l, uint32_t n)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
 	fuse.orders->holds_from = FROM;
 	fuse.orders->holds = true;
 	n_read = fuse.orders->n_read;
 	for (uint32_t i = 0; i < n; i++)
 		l->job[i].cookie = i;
 	EQ(gpumap_submit(l->session, 0, l->job, n), 0);
-	while (fuse.orders->held < 2 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(fuse.orders->held < 2);
 	EQ(fuse.orders->held, 2);
 }
 
 /* Wait until @n reads of the other LOADs have been answered. */
 static bool are_read(uint32_t n)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (fuse.orders->n_read - n_read < n && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(fuse.orders->n_read - n_read < n);
 	return fuse.orders->n_read - n_read >= n;
 }
 
@@ -215,7 +209,6 @@ static void what_one_writes_the_next_reads(void)
 /* Reads that are under way hold up no session that closes. */
 static void who_has_read_ahead_can_leave(void)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	pid_t worker = (pid_t)story_device(map, 0).worker_pid;
 	struct loads l;
 
@@ -224,8 +217,7 @@ static void who_has_read_ahead_can_leave(void)
 	hold(&l, 2);
 	OK(are_read(2));
 	close_loads(&l);
-	while (gpumap_session_list(map, NULL, 0) != 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(gpumap_session_list(map, NULL, 0) != 0);
 	EQ(gpumap_session_list(map, NULL, 0), 0);
 	EQ(fuse.orders->held, 2);
 	release();

@@ -117,10 +117,7 @@ static void end(pid_t pid)
 
 static bool is_over(const struct told *of)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (!of->over && story_now() < until)
-		story_nap(500);
+	STORY_WAIT_WHILE(!of->over);
 	return of->over;
 }
 

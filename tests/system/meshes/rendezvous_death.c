@@ -108,10 +108,7 @@ static void leave_all(void)
 /* Until the group's epoch is another one. */
 static bool has_moved(uint64_t epoch)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (mesh_group(map, NULL).epoch == epoch && story_now() < until)
-		story_nap(500);
+	STORY_WAIT_WHILE(mesh_group(map, NULL).epoch == epoch);
 	return mesh_group(map, NULL).epoch > epoch;
 }
 

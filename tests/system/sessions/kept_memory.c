@@ -72,10 +72,7 @@ static uint64_t bytes_of(int fd)
 
 static bool gets_empty(int fd)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (bytes_of(fd) > 0 && story_now() < until)
-		story_nap(1000000);
+	STORY_WAIT_WHILE(bytes_of(fd) > 0);
 	return bytes_of(fd) == 0;
 }
 
@@ -110,7 +107,6 @@ static void what_is_kept_is_empty(void)
  * lock, which a hole needs. */
 static pid_t hold_lock(const struct fuse *fuse, const struct raw *c)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	pid_t pid;
 
 	fuse->orders->fails_from = 0;
@@ -127,8 +123,7 @@ static pid_t hold_lock(const struct fuse *fuse, const struct raw *c)
 		close(c->socket); /* would keep the session */
 		_exit(pwrite(c->arena, page, 4096, 0) != 4096);
 	}
-	while (fuse->orders->unanswered == 0 && story_now() < until)
-		story_nap(1000000);
+	STORY_WAIT_WHILE(fuse->orders->unanswered == 0);
 	OK(fuse->orders->unanswered > 0);
 	return pid;
 }
@@ -183,7 +178,6 @@ static void the_end_of_the_agent_takes_nothing(void)
 				  .dtype = GPUMAP_DTYPE_U32,
 				  .pattern = 7,
 				  .n = MIB / 4 };
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gpumap *map = story_attach(&agent);
 	struct gpumap_session *session = NULL;
 	struct gpumap_done done = { 0 };
@@ -196,8 +190,7 @@ static void the_end_of_the_agent_takes_nothing(void)
 		return;
 	job.dst = at = memory;
 	EQ(gpumap_submit(session, 0, &job, 1), 0);
-	while (at[MIB / 4 - 1] != 7 && story_now() < until)
-		story_nap(100);
+	STORY_WAIT_WHILE(at[MIB / 4 - 1] != 7);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	EQ(gpumap_poll(session, &done, 1), 1);
 	EQ(done.status, 0);

@@ -59,15 +59,13 @@ static void one_place_is_given_on(int at_rest)
 /* Refused connections do not make the agent turn others away unheard. */
 static void the_door_is_not_blocked(int at_rest)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct raw c[MOST + REFUSED];
 
 	open_some(c, MOST);
 	for (uint32_t i = 0; i < REFUSED; i++)
 		EQ(raw_connect(&c[MOST + i], path), 0);
-	while (story_holds(agent.pid, NULL) < at_rest + (int)(MOST + REFUSED) &&
-	       story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_holds(agent.pid, NULL) <
+			 at_rest + (int)(MOST + REFUSED));
 	comes_after(c, MOST + REFUSED);
 	OK(story_gives_back(agent.pid, at_rest));
 }

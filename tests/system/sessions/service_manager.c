@@ -152,14 +152,10 @@ static void a_loop_that_stands_is_not_fed(void)
 
 static void wait_for_beats(const struct gm_header *header, int n)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
 	for (; n > 0; n--) {
 		uint64_t last = gm_get(&header->heartbeat);
 
-		while (gm_get(&header->heartbeat) == last &&
-		       story_now() < until)
-			story_nap(1000);
+		STORY_WAIT_WHILE(gm_get(&header->heartbeat) == last);
 	}
 }
 

@@ -118,7 +118,6 @@ static void a_hang_up_is_a_restart(void)
 
 static void the_command_ends_with_it(void)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	char last[256];
 	pid_t pid = start("echo $$ >>$OUT; exec sleep 1000"), command;
 
@@ -126,8 +125,7 @@ static void the_command_ends_with_it(void)
 	command = (pid_t)atoi(last);
 	kill(pid, SIGKILL);
 	EQ(end_of(pid), -SIGKILL);
-	while (story_lives(command) && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_lives(command));
 	OK(!story_lives(command));
 }
 

@@ -73,10 +73,7 @@ static struct gpumap_health health_of(const struct gpumap *map)
 
 static bool comes_to_be(const struct gpumap *map, bool stale)
 {
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	while (health_of(map).stale != stale && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(health_of(map).stale != stale);
 	return health_of(map).stale == stale;
 }
 

@@ -169,7 +169,6 @@ static void who_waits_is_told(void)
 	struct gm_reach ask = { .handle = buffer(0, 2), .row = 1 };
 	struct raw_record record = { .body = &ask, .body_bytes = sizeof(ask) };
 	pid_t importer = (pid_t)story_device(map, 1).worker_pid;
-	uint64_t until = story_now() + STORY_LIMIT_NS;
 	int fds[GM_CONTROL_FDS_MAX];
 	struct gm_control header = { 0 };
 	struct raw c;
@@ -179,8 +178,7 @@ static void who_waits_is_told(void)
 	OK(process_stop(importer));
 	record.header = raw_header(&c, GM_CONTROL_REACH, sizeof(ask), 0);
 	EQ(raw_send(&c, &record, 0), 0);
-	while (story_holds(agent.pid, "odd-export") == 0 && story_now() < until)
-		story_nap(1000);
+	STORY_WAIT_WHILE(story_holds(agent.pid, "odd-export") == 0);
 	kill_worker(0);
 	kill(importer, SIGCONT);
 	OK(raw_receive(&c, &header, c.refusal, sizeof(c.refusal), fds) > 0);

@@ -40,6 +40,7 @@ EXTRA_DIST += \
 	%reldir%/engine_table.h \
 	%reldir%/fake_worker_process.h \
 	%reldir%/fnv.h \
+	%reldir%/gguf_file.h \
 	%reldir%/kernel_agent.h \
 	%reldir%/kill_points_client.h \
 	%reldir%/ledger_rig.h \

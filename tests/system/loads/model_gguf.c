@@ -17,6 +17,7 @@
 
 #include "gpumap.h"
 #include "gpumap/model.h"
+#include "tests/support/gguf_file.h"
 #include "tests/support/shards.h"
 #include "tests/support/story_rows.h"
 
@@ -25,8 +26,6 @@
 /* Every byte is known, right or wrong: as in shards.h tensor i begins where
  * load_byte() is at i * SHARD_STEP. */
 
-enum gguf_value { GGUF_U32 = 4, GGUF_STRING = 8, GGUF_LIST = 9, GGUF_U64 = 10 };
-
 struct gguf_tensor {
 	const char *name;
 	uint32_t type;
@@ -34,43 +33,6 @@ struct gguf_tensor {
 	uint64_t dims[4]; /* the first varies fastest */
 	uint64_t bytes;
 };
-
-/* A file while it is written. */
-struct gguf {
-	unsigned char at[8 << 20];
-	size_t n;
-	size_t data; /* where it begins */
-};
-
-static void gguf_put(struct gguf *g, uint64_t value, unsigned int n)
-{
-	for (; n > 0; n--, value >>= 8)
-		g->at[g->n++] = (unsigned char)value;
-}
-
-static void gguf_text(struct gguf *g, const char *text)
-{
-	gguf_put(g, strlen(text), 8);
-	memcpy(g->at + g->n, text, strlen(text));
-	g->n += strlen(text);
-}
-
-static void gguf_number(struct gguf *g, const char *key, uint64_t value)
-{
-	gguf_text(g, key);
-	gguf_put(g, GGUF_U32, 4);
-	gguf_put(g, value, 4);
-}
-
-static void gguf_begin(struct gguf *g, uint32_t version, uint64_t n_tensors,
-		       uint64_t n_pairs)
-{
-	g->n = 0;
-	gguf_put(g, 0x46554747, 4);
-	gguf_put(g, version, 4);
-	gguf_put(g, n_tensors, 8);
-	gguf_put(g, n_pairs, 8);
-}
 
 /* Three pairs, as there are before what a file says of its own. */
 static void gguf_usual(struct gguf *g)

@@ -12,89 +12,57 @@
 #include "gpumap.h"
 #include "gpumap/model.h"
 #include "lib/model/checkpoint/checkpoint.h"
+#include "tests/support/gguf_file.h"
 #include "tests/support/tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define U32      4u
-#define STRING   8u
-#define LIST     9u
 
-/* A file while it is written. */
-static unsigned char bytes[8192];
-static size_t n_bytes, data_start;
-
-static void put(uint64_t value, unsigned int n)
-{
-	for (; n > 0; n--, value >>= 8)
-		bytes[n_bytes++] = (unsigned char)value;
-}
-
-static void put_string(const char *s)
-{
-	put(strlen(s), 8);
-	memcpy(bytes + n_bytes, s, strlen(s));
-	n_bytes += strlen(s);
-}
-
-static void put_number(const char *key, uint32_t value)
-{
-	put_string(key);
-	put(U32, 4);
-	put(value, 4);
-}
+static struct gguf out;
 
 static void put_tensor(const char *name, uint64_t d0, uint64_t d1,
 		       uint32_t type, uint64_t offset)
 {
-	put_string(name);
-	put(2, 4);
-	put(d0, 8);
-	put(d1, 8);
-	put(type, 4);
-	put(offset, 8);
+	gguf_text(&out, name);
+	gguf_put(&out, 2, 4);
+	gguf_put(&out, d0, 8);
+	gguf_put(&out, d1, 8);
+	gguf_put(&out, type, 4);
+	gguf_put(&out, offset, 8);
 }
 
 static void put_data(uint64_t n)
 {
-	data_start = (n_bytes + 31) / 32 * 32;
-	memset(bytes + n_bytes, 0, data_start + n - n_bytes);
-	n_bytes = data_start + n;
-}
-
-static void put_start(uint32_t version, uint64_t n_tensors, uint64_t n_pairs)
-{
-	n_bytes = 0;
-	put(0x46554747, 4);
-	put(version, 4);
-	put(n_tensors, 8);
-	put(n_pairs, 8);
+	out.data = (out.n + 31) / 32 * 32;
+	memset(out.at + out.n, 0, out.data + n - out.n);
+	out.n = out.data + n;
 }
 
 /* Two layers of Q4_0 and F32, 18 * 8 and 4 * 3 bytes, and an embedding. */
 static void put_model(uint32_t version)
 {
-	put_start(version, 5, 8);
-	put_number("llama.attention.head_count", 8); /* before it is named */
-	put_string("general.architecture");
-	put(STRING, 4);
-	put_string("llama");
-	put_number("llama.block_count", 2);
-	put_number("llama.embedding_length", 64);
-	put_number("llama.attention.head_count_kv", 2);
-	put_number("other.block_count", 9);
-	put_string("tokenizer.ggml.tokens");
-	put(LIST, 4);
-	put(STRING, 4);
-	put(2, 8);
-	put_string("a");
-	put_string("");
-	put_string("lists");
-	put(LIST, 4);
-	put(LIST, 4);
-	put(1, 8);
-	put(U32, 4);
-	put(2, 8);
-	put(7, 8);
+	gguf_begin(&out, version, 5, 8);
+	/* The architecture is named later. */
+	gguf_number(&out, "llama.attention.head_count", 8);
+	gguf_text(&out, "general.architecture");
+	gguf_put(&out, GGUF_STRING, 4);
+	gguf_text(&out, "llama");
+	gguf_number(&out, "llama.block_count", 2);
+	gguf_number(&out, "llama.embedding_length", 64);
+	gguf_number(&out, "llama.attention.head_count_kv", 2);
+	gguf_number(&out, "other.block_count", 9);
+	gguf_text(&out, "tokenizer.ggml.tokens");
+	gguf_put(&out, GGUF_LIST, 4);
+	gguf_put(&out, GGUF_STRING, 4);
+	gguf_put(&out, 2, 8);
+	gguf_text(&out, "a");
+	gguf_text(&out, "");
+	gguf_text(&out, "lists");
+	gguf_put(&out, GGUF_LIST, 4);
+	gguf_put(&out, GGUF_LIST, 4);
+	gguf_put(&out, 1, 8);
+	gguf_put(&out, GGUF_U32, 4);
+	gguf_put(&out, 2, 8);
+	gguf_put(&out, 7, 8);
 	put_tensor("token_embd.weight", 2, 5, 1, 0);
 	put_tensor("blk.0.attn_q.weight", 32, 8, 2, 32);
 	put_tensor("blk.0.attn_norm.weight", 3, 1, 0, 192);
@@ -117,11 +85,11 @@ static int take(size_t n, size_t rest)
 
 	if (!OK(ret == 0 && (file->header = malloc(n + 1)) != NULL))
 		exit(1);
-	memcpy(file->header, bytes, n);
+	memcpy(file->header, out.at, n);
 	ret = gm_weights_gguf_header(&ws, 0, file->header, n, n + rest, &split);
 	if (ret == 0) {
 		const struct gm_weights_meta meta = {
-			.data = bytes,
+			.data = out.at,
 			.bytes = file->pairs_end,
 			.format = GPUMAP_META_GGUF
 		};
@@ -140,7 +108,7 @@ static void forget(void)
 
 static int check(void)
 {
-	int ret = take(n_bytes, 0);
+	int ret = take(out.n, 0);
 
 	OK(ret == 0 || ws.n == 0);
 	forget();
@@ -157,14 +125,14 @@ static void says(const char *what)
 static void a_window_of_0_is_none(void)
 {
 	for (uint64_t window = 0; window < 2; window++) {
-		put_start(3, 0, 1 + (window == 0));
-		put_string("general.architecture");
-		put(STRING, 4);
-		put_string("llama4");
+		gguf_begin(&out, 3, 0, 1 + (window == 0));
+		gguf_text(&out, "general.architecture");
+		gguf_put(&out, GGUF_STRING, 4);
+		gguf_text(&out, "llama4");
 		if (window == 0)
-			put_number("llama4.attention.sliding_window", 0);
+			gguf_number(&out, "llama4.attention.sliding_window", 0);
 		put_data(0);
-		EQ(take(n_bytes, 0), 0);
+		EQ(take(out.n, 0), 0);
 		EQ(config.window, window == 0 ? 0 : 8192);
 		EQ(config.kinds[0] == GM_LAYER_WINDOW, window != 0);
 		forget();
@@ -177,11 +145,11 @@ static void a_model_is_read(void)
 		const struct gm_weight *w;
 
 		put_model(version);
-		EQ(take(n_bytes, 0), 0);
+		EQ(take(out.n, 0), 0);
 		EQ(ws.n, 5);
 		w = &ws.v[1];
 		STR(w->name, "blk.0.attn_q.weight");
-		EQ(w->begin, data_start + 32);
+		EQ(w->begin, out.data + 32);
 		EQ(w->bytes, 8 * 18);
 		EQ(w->n_dims, 2);
 		OK(ws.dims[w->shape] == 8 && ws.dims[w->shape + 1] == 32);
@@ -201,23 +169,23 @@ static void a_part_asks_for_more_and_a_short_file_is_refused(void)
 	int again = 0, truncated = 0;
 
 	put_model(3);
-	for (size_t n = 0; n < n_bytes; n++) {
-		int r = take(n, n_bytes - n);
+	for (size_t n = 0; n < out.n; n++) {
+		int r = take(n, out.n - n);
 
 		again += r == -EAGAIN || r == 0;
 		forget();
 		truncated += take(n, 0) == -ENODATA;
 		forget();
 	}
-	EQ(again, n_bytes);
-	EQ(truncated, n_bytes);
+	EQ(again, out.n);
+	EQ(truncated, out.n);
 }
 
 static void write_file(const char *path)
 {
 	FILE *file = fopen(path, "we");
 
-	OK(file && fwrite(bytes, 1, n_bytes, file) == n_bytes);
+	OK(file && fwrite(out.at, 1, out.n, file) == out.n);
 	if (file)
 		fclose(file);
 }
@@ -246,7 +214,7 @@ static void a_checkpoint_may_be_one_file(void)
 		EQ(sizes.config.n_kv_heads, 2);
 		gm_weights_sizes_free(&sizes);
 	}
-	put_start(3, 1, 0);
+	gguf_begin(&out, 3, 1, 0);
 	put_tensor("output.w", 2, 5, 0, 0);
 	put_data(40);
 	write_file(path);
@@ -267,15 +235,15 @@ static int with_type(const char *type, struct gm_weights_sizes *ret_sizes)
 	char path[] = "/tmp/gpumap-test-gguf.XXXXXX";
 	int fd = mkstemp(path), ret;
 
-	put_start(3, 3, 4);
-	put_string("general.architecture");
-	put(STRING, 4);
-	put_string("glm4moe");
-	put_string("general.type");
-	put(STRING, 4);
-	put_string(type);
-	put_number("glm4moe.block_count", 3);
-	put_number("glm4moe.nextn_predict_layers", 1);
+	gguf_begin(&out, 3, 3, 4);
+	gguf_text(&out, "general.architecture");
+	gguf_put(&out, GGUF_STRING, 4);
+	gguf_text(&out, "glm4moe");
+	gguf_text(&out, "general.type");
+	gguf_put(&out, GGUF_STRING, 4);
+	gguf_text(&out, type);
+	gguf_number(&out, "glm4moe.block_count", 3);
+	gguf_number(&out, "glm4moe.nextn_predict_layers", 1);
 	put_tensor("blk.0.x", 4, 2, 0, 0);
 	put_tensor("blk.1.x", 4, 2, 0, 32);
 	put_tensor("blk.2.x", 4, 2, 0, 64);
@@ -310,18 +278,18 @@ static void headers_may_be_long(void)
 	int fd = mkstemp(path), pieces = 0;
 	FILE *file = fdopen(fd, "w");
 
-	put_start(3, 1, 1);
-	put_string("tokenizer.ggml.scores");
-	put(LIST, 4);
-	put(0, 4); /* bytes */
-	put(7 << 20, 8);
-	OK(fwrite(bytes, 1, n_bytes, file) == n_bytes);
+	gguf_begin(&out, 3, 1, 1);
+	gguf_text(&out, "tokenizer.ggml.scores");
+	gguf_put(&out, GGUF_LIST, 4);
+	gguf_put(&out, 0, 4); /* bytes */
+	gguf_put(&out, 7 << 20, 8);
+	OK(fwrite(out.at, 1, out.n, file) == out.n);
 	for (; pieces < (7 << 20) / (int)sizeof(zeros); pieces++)
 		fwrite(zeros, 1, sizeof(zeros), file);
-	n_bytes = 0;
+	out.n = 0;
 	put_tensor("blk.0.x", 4, 1, 0, 0);
-	put(0, 8); /* as much as aligns it at most, and 16 bytes */
-	OK(fwrite(bytes, 1, n_bytes, file) == n_bytes);
+	gguf_put(&out, 0, 8); /* as much as aligns it at most, and 16 bytes */
+	OK(fwrite(out.at, 1, out.n, file) == out.n);
 	fwrite(zeros, 1, 64, file);
 	fclose(file);
 	EQ(measure(path, &sizes), 0);
@@ -334,7 +302,7 @@ static void headers_may_be_long(void)
 static int with_tensor(uint64_t d0, uint64_t d1, uint32_t type, uint64_t offset,
 		       uint64_t data)
 {
-	put_start(3, 2, 0);
+	gguf_begin(&out, 3, 2, 0);
 	put_tensor("blk.0.y", 3, 1, 0, 0);
 	put_tensor("blk.0.x", d0, d1, type, offset);
 	put_data(32 + data);
@@ -384,15 +352,15 @@ static void tensors_that_cannot_be_are_refused(void)
 /* A file of one F32 tensor of @n_dims dimensions of 1. */
 static int with_name(const char *name, size_t n, uint32_t n_dims)
 {
-	put_start(3, 1, 0);
-	put(n, 8);
-	memcpy(bytes + n_bytes, name, n);
-	n_bytes += n;
-	put(n_dims, 4);
+	gguf_begin(&out, 3, 1, 0);
+	gguf_put(&out, n, 8);
+	memcpy(out.at + out.n, name, n);
+	out.n += n;
+	gguf_put(&out, n_dims, 4);
 	for (uint32_t i = 0; i < n_dims; i++)
-		put(1, 8);
-	put(0, 4);
-	put(0, 8);
+		gguf_put(&out, 1, 8);
+	gguf_put(&out, 0, 4);
+	gguf_put(&out, 0, 8);
 	put_data(4);
 	return check();
 }
@@ -400,19 +368,19 @@ static int with_name(const char *name, size_t n, uint32_t n_dims)
 /* Its bytes are those up to the next tensor, or to the file's end. */
 static void a_type_may_be_newer_than_this_library(void)
 {
-	put_start(3, 3, 0);
+	gguf_begin(&out, 3, 3, 0);
 	put_tensor("blk.0.x", 5, 7, 77, 0);
 	put_tensor("blk.0.z", 5, 7, 78, 96);
 	put_tensor("blk.0.y", 1, 1, 0, 64);
 	put_data(96 + 33);
-	EQ(take(n_bytes, 0), 0);
+	EQ(take(out.n, 0), 0);
 	if (EQ(ws.n, 3)) {
 		STR(gm_weights_type(ws.v[0].type), "OTHER");
 		EQ(gm_weights_dtype(ws.v[0].type), GPUMAP_DTYPE_U8);
 		EQ(ws.v[0].bytes, 64);
 		EQ(ws.v[1].bytes, 4);
 		STR(ws.v[2].name, "blk.0.z");
-		EQ(ws.v[2].begin, data_start + 96);
+		EQ(ws.v[2].begin, out.data + 96);
 		EQ(ws.v[2].bytes, 33);
 	}
 	forget();
@@ -436,25 +404,25 @@ static void names_and_shapes_are_of_many_kinds(void)
 /* A file of one F32 tensor with an alignment of its own. */
 static int with_alignment(uint32_t alignment, size_t gap)
 {
-	put_start(3, 1, 1);
-	put_number("general.alignment", alignment);
+	gguf_begin(&out, 3, 1, 1);
+	gguf_number(&out, "general.alignment", alignment);
 	put_tensor("blk.0.x", 1, 1, 0, 0);
-	memset(bytes + n_bytes, 0, gap + 4);
-	n_bytes += gap + 4;
+	memset(out.at + out.n, 0, gap + 4);
+	out.n += gap + 4;
 	return check();
 }
 
 static void lists_in_lists(int depth)
 {
-	put_start(3, 0, 1);
-	put_string("k");
-	put(LIST, 4);
+	gguf_begin(&out, 3, 0, 1);
+	gguf_text(&out, "k");
+	gguf_put(&out, GGUF_LIST, 4);
 	for (int i = 1; i < depth; i++) {
-		put(LIST, 4);
-		put(1, 8);
+		gguf_put(&out, GGUF_LIST, 4);
+		gguf_put(&out, 1, 8);
 	}
-	put(U32, 4);
-	put(0, 8);
+	gguf_put(&out, GGUF_U32, 4);
+	gguf_put(&out, 0, 8);
 }
 
 static void headers_that_cannot_be_are_refused(void)
@@ -465,13 +433,13 @@ static void headers_that_cannot_be_are_refused(void)
 	EQ(check(), -EOPNOTSUPP);
 	says("the other way round; convert it to version 3, little-endian");
 	put_model(3);
-	bytes[0] = 'g';
+	out.at[0] = 'g';
 	EQ(check(), -EINVAL);
 	says("m.gguf is not a GGUF file");
-	put_start(3, UINT64_MAX, 0);
+	gguf_begin(&out, 3, UINT64_MAX, 0);
 	EQ(check(), -E2BIG);
 	says("18446744073709551615 tensors, more than a model can have");
-	put_start(3, 0, UINT64_MAX);
+	gguf_begin(&out, 3, 0, UINT64_MAX);
 	EQ(check(), -ENODATA);
 	EQ(with_alignment(1, 0), 0);
 	EQ(with_alignment(4096, 4096), 0);
@@ -479,33 +447,33 @@ static void headers_that_cannot_be_are_refused(void)
 	EQ(with_alignment(24, 24), -EINVAL);
 	EQ(with_alignment(0, 32), -EINVAL);
 	says("its alignment is no power of two");
-	put_start(3, 0, 1);
-	put_string("x");
-	put(13, 4);
+	gguf_begin(&out, 3, 0, 1);
+	gguf_text(&out, "x");
+	gguf_put(&out, 13, 4);
 	EQ(check(), -EINVAL);
 	says("its metadata has a type that is none");
 	lists_in_lists(200);
 	EQ(check(), 0);
-	put_start(3, 0, 1);
-	put_string("k");
-	put(LIST, 4);
-	put(13, 4);
-	put(0, 8);
+	gguf_begin(&out, 3, 0, 1);
+	gguf_text(&out, "k");
+	gguf_put(&out, GGUF_LIST, 4);
+	gguf_put(&out, 13, 4);
+	gguf_put(&out, 0, 8);
 	EQ(check(), 0);
-	bytes[n_bytes - 8] = 1;
+	out.at[out.n - 8] = 1;
 	EQ(check(), -EINVAL);
 	says("a list in its metadata is none");
-	put_start(3, 0, 1);
-	put_string("k");
-	put(LIST, 4);
-	put(U32, 4);
-	put(UINT64_MAX / 4 + 1, 8); /* times four it would be none */
+	gguf_begin(&out, 3, 0, 1);
+	gguf_text(&out, "k");
+	gguf_put(&out, GGUF_LIST, 4);
+	gguf_put(&out, GGUF_U32, 4);
+	gguf_put(&out, UINT64_MAX / 4 + 1, 8); /* times four it would be none */
 	EQ(check(), -ENODATA);
-	put_start(3, 0, 2);
-	put_string("general.architecture");
-	put(STRING, 4);
-	put_string("llama");
-	put_number("llama.block_count", 65537);
+	gguf_begin(&out, 3, 0, 2);
+	gguf_text(&out, "general.architecture");
+	gguf_put(&out, GGUF_STRING, 4);
+	gguf_text(&out, "llama");
+	gguf_number(&out, "llama.block_count", 65537);
 	config.n_layers = 7;
 	EQ(check(), -EINVAL);
 	says("numbers that cannot be");
@@ -527,15 +495,15 @@ static void write_part(unsigned int part, uint32_t no, uint32_t count,
 {
 	char path[192];
 
-	put_start(3, 1, part == 1 ? 5 : 3);
-	put_number("split.no", no);
-	put_number("split.count", count);
-	put_number("split.tensors.count", 3);
+	gguf_begin(&out, 3, 1, part == 1 ? 5 : 3);
+	gguf_number(&out, "split.no", no);
+	gguf_number(&out, "split.count", count);
+	gguf_number(&out, "split.tensors.count", 3);
 	if (part == 1) {
-		put_string("general.architecture");
-		put(STRING, 4);
-		put_string("llama");
-		put_number("llama.block_count", 2);
+		gguf_text(&out, "general.architecture");
+		gguf_put(&out, GGUF_STRING, 4);
+		gguf_text(&out, "llama");
+		gguf_number(&out, "llama.block_count", 2);
 	}
 	put_tensor(tensor, 2, 5, 0, 0);
 	put_data(40);
@@ -598,7 +566,7 @@ static void a_model_may_be_split(void)
 	write_parts();
 	write_part(3, 2, 3, "output.w");
 	part_path(path, 3, 3);
-	memcpy(bytes, "version ", 8);
+	memcpy(out.at, "version ", 8);
 	write_file(path);
 	EQ(read_parts(1), -EINVAL);
 	says("is not a GGUF file, as the others of the model are");

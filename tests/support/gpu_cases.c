@@ -69,8 +69,11 @@ static void all_dtypes_are_copied_and_filled(void)
 	int failed = 0;
 
 	for (uint32_t dtype = 0; gm_ops_dtype_bytes(dtype); dtype++) {
-		struct trial t = { GPUMAP_OP_FILL, dtype, 777, { 4096, 64 },
-				   { true, true }, 0,     0 };
+		struct trial t = { .op = GPUMAP_OP_FILL,
+				   .dtype = dtype,
+				   .n = 777,
+				   .at = { 4096, 64 },
+				   .on_device = { true, true } };
 
 		failed += !trial_holds(b, &t);
 		t.on_device[0] = false;
@@ -87,13 +90,12 @@ static void no_alignment_is_asked_for(void)
 	int failed = 0;
 
 	for (uint32_t i = 0; i < 24; i++) {
-		struct trial t = { i & 4 ? GPUMAP_OP_COPY : GPUMAP_OP_FILL,
-				   GPUMAP_DTYPE_U8,
-				   1 + dice(100),
-				   { 1 + dice(30), 1 + dice(30) },
-				   { i & 1, i & 2 },
-				   0,
-				   0 };
+		struct trial t = { .op = i & 4 ? GPUMAP_OP_COPY
+					       : GPUMAP_OP_FILL,
+				   .dtype = GPUMAP_DTYPE_U8,
+				   .n = 1 + dice(100),
+				   .at = { 1 + dice(30), 1 + dice(30) },
+				   .on_device = { i & 1, i & 2 } };
 
 		failed += !trial_holds(b, &t);
 	}
@@ -148,20 +150,15 @@ static void short_jobs_of_every_length(void)
 static void large_jobs_go_in_slices(void)
 {
 	uint64_t n = b->dev->slice_bytes / 4 + 100003;
-	struct trial scale = { GPUMAP_OP_SCALE,
-			       GPUMAP_DTYPE_F32,
-			       n,
-			       { 0, 8 },
-			       { true, false },
-			       0,
-			       0 };
-	struct trial copy = { GPUMAP_OP_COPY,
-			      GPUMAP_DTYPE_F32,
-			      n,
-			      { 16, 0 },
-			      { false, false },
-			      0,
-			      0 };
+	struct trial scale = { .op = GPUMAP_OP_SCALE,
+			       .dtype = GPUMAP_DTYPE_F32,
+			       .n = n,
+			       .at = { 0, 8 },
+			       .on_device = { true, false } };
+	struct trial copy = { .op = GPUMAP_OP_COPY,
+			      .dtype = GPUMAP_DTYPE_F32,
+			      .n = n,
+			      .at = { 16, 0 } };
 	struct trial cast = {
 		.op = GPUMAP_OP_CAST,
 		.dtype = GPUMAP_DTYPE_F16,

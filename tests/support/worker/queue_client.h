@@ -72,7 +72,7 @@ struct gm_entry hand_nop(const struct hand_client *c);
 struct gm_entry hand_copy(const struct hand_client *c, uint64_t dst,
 			  uint64_t src, uint64_t n);
 
-/* Of buffers, or of its arena for 0. */
+/* A buffer of 0 is its arena. */
 struct gm_entry hand_copy_between(const struct hand_client *c,
 				  uint64_t dst_buffer, uint64_t dst,
 				  uint64_t src_buffer, uint64_t src,

@@ -28,13 +28,10 @@ static int end(int line)
 /* Everything, by looking and by sleeping. */
 static int works(void)
 {
-	struct trial large = { GPUMAP_OP_AXPY,
-			       GPUMAP_DTYPE_F32,
-			       5 * MIB / 4,
-			       { 8, 16 },
-			       { false, false },
-			       0,
-			       0 };
+	struct trial large = { .op = GPUMAP_OP_AXPY,
+			       .dtype = GPUMAP_DTYPE_F32,
+			       .n = 5 * MIB / 4,
+			       .at = { 8, 16 } };
 
 	WANT(bench_open(&b, NULL) == 0);
 	WANT(trials_failed(&b, 3000) == 0);
@@ -278,13 +275,11 @@ static int order_is_kept_under_way(void)
 /* Copies of all kinds, and bytes; nothing that has to be compiled. */
 static int copies_without_operators(void)
 {
-	struct trial t = { GPUMAP_OP_COPY,
-			   GPUMAP_DTYPE_U8,
-			   5000,
-			   { 3, 5 },
-			   { false, true },
-			   0,
-			   0 };
+	struct trial t = { .op = GPUMAP_OP_COPY,
+			   .dtype = GPUMAP_DTYPE_U8,
+			   .n = 5000,
+			   .at = { 3, 5 },
+			   .on_device = { false, true } };
 
 	WANT(bench_open(&b, NULL) == 0);
 	for (uint32_t i = 0; i < 4; i++) {
@@ -297,13 +292,10 @@ static int copies_without_operators(void)
 	WANT(trial_holds(&b, &t));
 	t.on_device[0] = false;
 	WANT(trial_run(&b, &t) == -EOPNOTSUPP);
-	t = (struct trial){ GPUMAP_OP_SCALE,
-			    GPUMAP_DTYPE_F32,
-			    100,
-			    { 0, 0 },
-			    { true, true },
-			    0,
-			    0 };
+	t = (struct trial){ .op = GPUMAP_OP_SCALE,
+			    .dtype = GPUMAP_DTYPE_F32,
+			    .n = 100,
+			    .on_device = { true, true } };
 	WANT(trial_run(&b, &t) == -EOPNOTSUPP);
 	return end(0);
 }
@@ -340,13 +332,10 @@ static int run_until_lost(bool sleeps)
 
 	b.sleeps = sleeps;
 	for (int i = 0; i < 100 && rc == 0; i++) {
-		const struct trial t = { GPUMAP_OP_AXPY,
-					 GPUMAP_DTYPE_F32,
-					 100,
-					 { 0, 0 },
-					 { true, true },
-					 0,
-					 0 };
+		const struct trial t = { .op = GPUMAP_OP_AXPY,
+					 .dtype = GPUMAP_DTYPE_F32,
+					 .n = 100,
+					 .on_device = { true, true } };
 
 		rc = trial_run(&b, &t);
 	}

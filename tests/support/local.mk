@@ -43,6 +43,7 @@ EXTRA_DIST += \
 	%reldir%/gguf_file.h \
 	%reldir%/kernel_agent.h \
 	%reldir%/kill_points_client.h \
+	%reldir%/admit_rig.h \
 	%reldir%/ledger_rig.h \
 	%reldir%/publish_map.h \
 	%reldir%/library_dirs.h \

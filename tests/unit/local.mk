@@ -155,6 +155,7 @@ gm_unit_daemon = \
 if !TSAN
 gm_unit_daemon += \
 	%reldir%/daemon/admit.c \
+	%reldir%/daemon/admit_turns.c \
 	%reldir%/daemon/block_alloc.c \
 	%reldir%/daemon/child.c \
 	%reldir%/daemon/cluster_nodes.c \

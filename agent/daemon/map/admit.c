@@ -234,7 +234,8 @@ static bool is_text(const char *text, uint32_t bytes)
 	return true;
 }
 
-/* Into the map; what comes of a tail that is the admission's is not copied. */
+/* Check a request and put it into the map, which points into the copy of the
+ * tail that the admission has. */
 static int read_map(struct gm_connection *c, const struct gm_publish *ask,
 		    uint32_t tail_bytes, struct gm_admission *a)
 {

@@ -11,7 +11,6 @@
 #include "agent/daemon/base/parts.h"
 #include "agent/daemon/base/user.h"
 #include "agent/daemon/devices/rows.h"
-#include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/room.h"
 #include "agent/daemon/map/transaction.h"
 #include "gpumap.h"
@@ -86,16 +85,15 @@ void gm_admit_place_wait(struct gm_admit_place *place)
 /* ---- another attempt ----------------------------------------------------- */
 
 /* A glance: is there room for the bytes that it asks for, on all of its rows,
- * on one, or for the model on all together?  For one that waits to start alone
- * there is none where another process is in its start window.  A row that
- * cannot be used any more is for the attempt to find. */
+ * on one, or for the model on all together?  A row that cannot be used any more
+ * is for the attempt to find. */
 static bool may_fit(const struct gm_admit_place *place)
 {
 	const struct gm_wait_place *wait = &place->wait;
 	const struct gm_daemon *d = place->d;
 	uint32_t slot = place->replaces ? gm_room_slot(d, &place->map)
 					: GM_LEDGER_NOBODY;
-	bool has_all = true, has_one = false, has_any = false;
+	bool has_all = true, has_one = false;
 	uint64_t sum = 0;
 
 	for (uint32_t row = 0; row < d->devices->n; row++) {
@@ -105,22 +103,14 @@ static bool may_fit(const struct gm_admit_place *place)
 			continue;
 		if (!gm_ledger_has_row(d, row))
 			return true;
-		if (wait->is_for_start &&
-		    gm_pins_starting(d, row, slot) != NULL) {
-			has_all = false;
-			continue;
-		}
 		avail = gm_ledger_avail(d, row, slot);
 		sum += avail;
-		has_any = true;
 		has_all &= avail >= wait->asks[row];
 		has_one |= avail >= wait->asks[row];
 	}
 	if (wait->takes_all)
 		return has_all;
-	if (wait->takes_one)
-		return has_one;
-	return has_any && sum >= place->least_bytes;
+	return wait->takes_one ? has_one : sum >= place->least_bytes;
 }
 
 /* The client of one whose turn it is has asked for nothing yet, and hears that

@@ -31,7 +31,7 @@ static uint64_t spare(const struct gm_daemon *d, const struct gm_turn *turn,
 	uint64_t bytes = turn->limits.bytes[row];
 	const struct gm_promise *own = NULL;
 
-	if (turn->slot != GM_LEDGER_NOBODY && !turn->has_start)
+	if (turn->slot != GM_LEDGER_NOBODY)
 		own = gm_ledger_promise(d, turn->slot, row);
 	if (own != NULL && own->bytes > bytes)
 		bytes = own->bytes;

@@ -339,7 +339,27 @@ static void maps_that_are_none_are_refused(void)
 	REFUSED(-EINVAL, spec[7], '1');
 	REFUSED(-EOVERFLOW, bytes[2], UINT64_C(1) << 63);
 	REFUSED(-EOVERFLOW, body.other_bytes, UINT64_MAX);
+	REFUSED(-EINVAL, body.strategy, 99);
 #undef REFUSED
+	/* Sums that wrap, and a row that is charged twice. */
+	for (int i = 0; i < 5; i++) {
+		struct gm_charge_image *charge;
+
+		p = publication();
+		charge = &p.charges[0];
+		charge->weight_bytes = p.body.other_bytes = 1;
+		if (i == 0)
+			charge->kv_bytes = UINT64_MAX;
+		else if (i == 1)
+			charge->activation_bytes = UINT64_MAX;
+		else if (i == 2)
+			charge->reserve_bytes = UINT64_MAX;
+		else if (i == 3)
+			p.charges[1].row = p.runs[1].row = 0;
+		else
+			p.bytes[0] = UINT64_MAX;
+		EQ(fate(record, p.header.bytes), i == 4 ? -EOVERFLOW : -EINVAL);
+	}
 	p = publication();
 	memset(p.body.map.name, 'x', sizeof(p.body.map.name));
 	EQ(fate(record, p.header.bytes), -EINVAL);

@@ -193,12 +193,9 @@ static int check(struct gm_change *change)
 	ret = check_dropped(a, change->why);
 	if (ret != 0)
 		return ret;
-	/* Its rows are drained, and those of the next agent are not. */
-	if (change->d->draining)
-		return gm_why(change->why, -ESHUTDOWN,
-			      "the agent is shutting down; try again when it "
-			      "is back");
-	ret = may_publish(a);
+	ret = gm_room_check_agent(change->d, change->why);
+	if (ret == 0)
+		ret = may_publish(a);
 	if (ret == 0)
 		ret = a->is_reserve ? choose(a) : check_made(a);
 	return ret;

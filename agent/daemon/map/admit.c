@@ -116,6 +116,8 @@ int gm_admit_room_handle(struct gm_connection *c, const struct gm_request *r)
 	uint64_t has[GM_ROWS];
 	int ret = check_head(c, ask);
 
+	if (ret == 0)
+		ret = gm_room_check_agent(d, c->server->why);
 	if (ret != 0)
 		return ret;
 	place = gm_admit_place_of(c, ask);

@@ -32,6 +32,14 @@ static bool is_drained(const struct gm_device *device)
 	       (device->facts.flags & GPUMAP_DEVICE_CORDONED) != 0;
 }
 
+int gm_room_check_agent(const struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
+{
+	if (!d->draining)
+		return 0;
+	return gm_why(ret_why, -ESHUTDOWN,
+		      "the agent is shutting down; try again when it is back");
+}
+
 int gm_room_check_row(const struct gm_daemon *d, uint32_t row,
 		      char ret_why[GM_WHY_BYTES])
 {

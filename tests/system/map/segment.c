@@ -174,7 +174,7 @@ static bool survives(struct agent *a, const char *point, int nth, int *deaths)
 	snprintf(env, sizeof(env), "GM_POINT=%s:kill:%d", point, nth);
 	a->env[0] = env;
 	agent_spawn(a, NULL);
-	if (!agent_wait_log(a, "event=open "))
+	if (!agent_wait_log(a, "event=ready "))
 		++*deaths;
 	agent_kill(a, SIGKILL);
 	a->env[0] = NULL;

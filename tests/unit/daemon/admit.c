@@ -148,9 +148,12 @@ static void rows_have_to_be_there(void)
 
 static void an_agent_that_ends_admits_nothing(void)
 {
+	struct gm_request room = { .header = { .type = GM_CONTROL_ROOM } };
+
 	c = come();
 	d->draining = true;
 	EQ(ask(&c, &plain), -ESHUTDOWN);
+	EQ(gm_admit_room_handle(c.c, &room), -ESHUTDOWN);
 	d->draining = false;
 	hang_up(&c);
 	clear();

@@ -299,21 +299,8 @@ def test_what_is_refused(
     assert got.stderr.startswith("gpumapctl: ") and text in got.stderr
 
 
-def test_names_are_completed(agent: Agent, map: gpumap.Map) -> None:
-    publish(map, lab())
+def test_another_programs_words_are_told(agent: Agent) -> None:
     line = agent.words()[1:]
-    for last, told in (
-        ("models ", "llama qwen"),
-        ("plan --share q", "qwen"),
-        ("devices --node ", "a b c d"),
-        ("plan --only a,b", "a,b"),
-        ("run --for m", "mpirun"),
-    ):
-        got = agent.run(
-            "complete", "gpumapctl", *line, "cluster", *last.split(" ")
-        ).stdout.splitlines()
-        assert got[0] == "words"
-        assert [one.partition("\t")[0] for one in got[1:]] == told.split()
     got = agent.run("complete", "gpumapctl", *line, "cluster", "run", "sl")
     assert got.stdout == "command 5\n"
 

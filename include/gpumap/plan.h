@@ -190,7 +190,8 @@ struct gpumap_plan {
  *				map to be published that changes its row more
  *				than 8191 times; more than 8192 caches; or a
  *				field newer than this library
- *		-ENODEV		a row that does not exist, or is failed or lost
+ *		-ENODEV		a row that does not exist, or is failed, lost,
+ *				drained or cordoned
  *		-EAGAIN		the memory was gone whenever the map was to be
  *				published, or a row was given to another device
  *				meanwhile

@@ -108,33 +108,47 @@ static void it_comes_when_there_is_room(void)
 	EQ(gpumap_mask_release(m.map, "small"), 0);
 }
 
-/* The card comes back while the third card's replica is being made: after the
- * agent has decided that the mask does without this card's replica, and before
- * it publishes that. */
+static void kill_worker(uint32_t i)
+{
+	struct gpumap_device device = story_device(m.map, m.rows[i]);
+
+	if (OK(device.worker_pid > 0))
+		kill((pid_t)device.worker_pid, SIGKILL);
+}
+
+/* The card goes and comes back while the third card's replica is being made:
+ * after the agent has decided that the mask does without this card's replica,
+ * and before it publishes that. */
 static void it_comes_when_the_card_is_back(void)
 {
 	uint64_t all = UINT64_C(1) << m.rows[0] | UINT64_C(1) << m.rows[1] |
 		       UINT64_C(1) << m.rows[2];
-	uint32_t third = mask_cards_gpu(&m, 2);
-	uint64_t copies = cuda_scene_copies(&m.scene, third);
-	uint64_t until = story_now() + STORY_LIMIT_NS;
+	const uint32_t gpus[] = { mask_cards_gpu(&m, 0),
+				  mask_cards_gpu(&m, 2) };
+	uint64_t copies[2];
 	char one[32], spec[48];
+	pid_t drain;
 
 	snprintf(one, sizeof(one), "%u:3", m.rows[1]);
 	snprintf(spec, sizeof(spec), "%u:1;%u:1;%u:1", m.rows[0], m.rows[1],
 		 m.rows[2]);
 	EQ(publish_map(one, 3), 0);
 	EQ(publish_follower("late"), 0);
-	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
-	cuda_scene_add(&m.scene, "row %u: copies take 600s", third);
+	for (int i = 0; i < 2; i++) {
+		copies[i] = cuda_scene_copies(&m.scene, gpus[i]);
+		cuda_scene_add(&m.scene, "row %u: copies take 600s", gpus[i]);
+	}
 	EQ(publish_map(spec, 3), 0);
+	for (int i = 0; i < 2; i++)
+		STORY_WAIT_WHILE(cuda_scene_copies(&m.scene, gpus[i]) ==
+				 copies[i]);
+	drain = mask_cards_drain_from(&m, 0);
 	OK(agent_wait_log(&m.agent, "event=mask_without name=late"));
-	while (cuda_scene_copies(&m.scene, third) == copies &&
-	       story_now() < until)
-		story_nap(1000);
-	mask_cards_back(&m, 0);
 	cuda_scene_mend(&m.scene);
-	kill((pid_t)story_device(m.map, m.rows[2]).worker_pid, SIGKILL);
+	kill_worker(0);
+	EQ(mask_cards_reap(drain), 0);
+	mask_cards_back(&m, 0);
+	kill_worker(2);
 	if (gets_rows("late", all))
 		OK(mask_cards_right(&m, "late", MASK_LARGE, 3));
 }

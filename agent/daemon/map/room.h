@@ -22,8 +22,8 @@ uint64_t gm_room_rows_given(const struct gm_daemon *d);
 /* The slot of the map that this one would replace; GM_LEDGER_NOBODY: none. */
 uint32_t gm_room_slot(const struct gm_daemon *d, const struct gm_room *map);
 
-/* Does the agent give room?  Its rows are drained when it ends, and those of the
- * next agent are not.  Returns 0 or -ESHUTDOWN. */
+/* Does the agent give room?  Its rows are drained when it ends, and those of
+ * the next agent are not.  Returns 0 or -ESHUTDOWN. */
 int gm_room_check_agent(const struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
 
 /*
